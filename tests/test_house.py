@@ -28,13 +28,31 @@ def package_of(path: Path) -> str:
 
 
 def exported() -> Iterator[tuple[str, str]]:
-    """Yield (package, name) for what packages below the root say they export."""
+    """Yield (package, name) for what packages below the root export: their `__all__`, or their facade."""
     for path in FILES:
-        if path.name != "__init__.py" or path.parent == ROOT:
-            continue
-        for node in ast.parse(path.read_text()).body:
-            if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
-                yield from ((module_of(path), name) for name in ast.literal_eval(node.value))
+        if path.name == "__init__.py" and path.parent != ROOT:
+            yield from ((module_of(path), name) for name in facade(ast.parse(path.read_text())))
+
+
+def facade(module: ast.Module) -> list[str]:
+    """Return `__all__`; or everything public that the module imports or assigns and does not itself use."""
+    nodes = list(ast.walk(module))
+    for node in module.body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
+            return list(ast.literal_eval(node.value))
+    imported = [
+        item for node in nodes if isinstance(node, ast.Import | ast.ImportFrom) for item in node.names
+    ]
+    assigned = [node for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)]
+    used = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
+    names = [*(item.asname or item.name for item in imported), *(node.id for node in assigned)]
+    return [name for name in names if name not in used | {"annotations"} and not name.startswith("_")]
+
+
+def test_a_facade_exports_what_it_imports():
+    code = "from a import b, c as d\nimport e\nF = b\n_g = 1\ndef h():\n    from i import j\n"
+    assert facade(ast.parse(code)) == ["d", "e", "j", "F"]
+    assert facade(ast.parse(code + "__all__ = ['x']")) == ["x"]
 
 
 def imports(path: Path, package: str) -> Iterator[tuple[str, str]]:

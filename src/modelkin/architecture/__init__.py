@@ -13,22 +13,3 @@ from ._roles import Part, Role
 from ._spaces import SPACES, Positions, space_under
 from ._spec import Stack
 from .loader import families, family, parse_spec
-
-__all__ = [
-    "SPACES",
-    "Architecture",
-    "Part",
-    "Positions",
-    "Role",
-    "RoleEntry",
-    "Segment",
-    "Stack",
-    "UnknownTensor",
-    "detect",
-    "families",
-    "family",
-    "is_fixed_table",
-    "looks_fixed",
-    "parse_spec",
-    "space_under",
-]

@@ -18,25 +18,3 @@ from .result import (
     model_key,
     pair_key,
 )
-
-__all__ = [
-    "ATLAS_SCHEMA",
-    "AboutModel",
-    "Atlas",
-    "AtlasClaim",
-    "AtlasEdge",
-    "AtlasFamily",
-    "AtlasIndex",
-    "AtlasMerge",
-    "AtlasModel",
-    "AtlasOptions",
-    "AtlasPair",
-    "Declaration",
-    "LicenceStep",
-    "UnnamedOrigin",
-    "graph_layout",
-    "make_atlas",
-    "model_key",
-    "pair_key",
-    "read_about",
-]

@@ -14,16 +14,3 @@ from modelkin.fingerprint.products import (
     fingerprint_product,
 )
 from modelkin.fingerprint.stacks import FingerprintStack
-
-__all__ = [
-    "FINGERPRINT_SCHEMA",
-    "BlockProduct",
-    "Fingerprint",
-    "FingerprintProduct",
-    "FingerprintRows",
-    "FingerprintStack",
-    "FingerprintedModel",
-    "SlotRecord",
-    "fingerprint_model",
-    "fingerprint_product",
-]

@@ -10,20 +10,3 @@ from .adapters import (
     place_of_adapter,
     sort_out,
 )
-
-__all__ = [
-    "KNOWN",
-    "Fit",
-    "Format",
-    "OpenedAdapter",
-    "Request",
-    "Weights",
-    "chosen_file",
-    "describes_itself",
-    "fit_to_base",
-    "may_describe_itself",
-    "open_adapter",
-    "place_of_adapter",
-    "read_weights",
-    "sort_out",
-]

@@ -15,18 +15,3 @@ from .run import (
     reference_scores,
     with_references,
 )
-
-__all__ = [
-    "ReferenceCard",
-    "ReferenceOptions",
-    "RunMemory",
-    "chosen_references",
-    "each_reference_score",
-    "load_reference",
-    "load_reference_cards",
-    "read_prompts",
-    "read_reference_cards",
-    "reference_costs",
-    "reference_scores",
-    "with_references",
-]

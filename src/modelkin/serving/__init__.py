@@ -3,5 +3,3 @@
 from .access import ServeAccess
 from .application import atlas_app
 from .running import serve_atlas
-
-__all__ = ["ServeAccess", "atlas_app", "serve_atlas"]

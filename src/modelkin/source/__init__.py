@@ -10,34 +10,3 @@ from .local import LocalSource
 from .ranges import FREE_WASTE, BytePlan, ByteRange, merged, split, subtracted, total_length
 from .ref import ModelRef, pinned
 from .store import RangeStore, StoreInfo, StoreKey
-
-__all__ = [
-    "FREE_WASTE",
-    "ByteBudget",
-    "BytePlan",
-    "ByteRange",
-    "Commit",
-    "DigestOrigin",
-    "Fetched",
-    "Fetcher",
-    "FileInfo",
-    "FileState",
-    "Ledger",
-    "LedgerTotals",
-    "LocalSource",
-    "Location",
-    "MemorySource",
-    "ModelRef",
-    "OverlaySource",
-    "RangeStore",
-    "Source",
-    "StoreInfo",
-    "StoreKey",
-    "merged",
-    "open_source",
-    "open_store",
-    "pinned",
-    "split",
-    "subtracted",
-    "total_length",
-]

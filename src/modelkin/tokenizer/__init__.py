@@ -15,29 +15,3 @@ from modelkin.tokenizer._value import Tokenizer
 from modelkin.tokenizer.background import Spread, known_pairs
 from modelkin.tokenizer.overlap import Overlap
 from modelkin.tokenizer.reading import MAX_BYTES, read_tokenizer, tokenizer_files
-
-__all__ = [
-    "CLASSES",
-    "MAX_BYTES",
-    "MAX_SETTINGS_BYTES",
-    "TOKENIZERS_SCHEMA",
-    "TOKENIZER_FILES",
-    "Overlap",
-    "Spread",
-    "TokenPairs",
-    "Tokenizer",
-    "TokenizerComparison",
-    "TokenizerFacts",
-    "TokenizerSummary",
-    "compare_two",
-    "equal_rows",
-    "known_pairs",
-    "read_settings",
-    "read_tokenizer",
-    "read_vocabulary",
-    "shared_tokens",
-    "shown",
-    "summarise_tokenizer",
-    "token_class",
-    "tokenizer_files",
-]

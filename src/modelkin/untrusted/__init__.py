@@ -9,24 +9,3 @@ from ._names import MAX_NAME_LENGTH, is_no_path, name_problem, path_problem, pla
 from ._scanner import Scanner
 from ._shown import escaped, plain, quoted, short_names, visible
 from ._yaml import YamlRefused, strict_yaml
-
-__all__ = [
-    "MAX_NAME_LENGTH",
-    "JsonRefused",
-    "Scanner",
-    "YamlRefused",
-    "cell_text",
-    "escaped",
-    "is_no_path",
-    "name_problem",
-    "path_problem",
-    "plain",
-    "plain_path_problem",
-    "quoted",
-    "safe_cell",
-    "short_names",
-    "strict_json",
-    "strict_object",
-    "strict_yaml",
-    "visible",
-]

@@ -5,14 +5,3 @@ from .rates import rates_of
 from .record import BenchOptions
 from .report import bench_blocks, write_bench
 from .run import bench_methods, run_bench
-
-__all__ = [
-    "BenchOptions",
-    "bench_blocks",
-    "bench_methods",
-    "public_sources",
-    "rates_of",
-    "read_pairs",
-    "run_bench",
-    "write_bench",
-]

@@ -3,12 +3,3 @@
 from ._tell import replay_solar_glm
 from .figures import replay_figures
 from .view import replay_html, replay_markdown, replay_view, write_replay
-
-__all__ = [
-    "replay_figures",
-    "replay_html",
-    "replay_markdown",
-    "replay_solar_glm",
-    "replay_view",
-    "write_replay",
-]

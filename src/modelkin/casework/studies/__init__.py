@@ -6,16 +6,3 @@ from ._run import run_study
 from .files import load_study, parse_study, shipped_studies
 from .result import Step, StudyResult
 from .spec import Study
-
-__all__ = [
-    "Step",
-    "Study",
-    "StudyPlan",
-    "StudyResult",
-    "load_study",
-    "parse_study",
-    "plan_study",
-    "redraw_study",
-    "run_study",
-    "shipped_studies",
-]

@@ -4,14 +4,3 @@ from modelkin.comparison.verdict._decide import Identity, decide
 from modelkin.comparison.verdict._result import ComponentVerdict, Conclusion, Reading, Verdict
 from modelkin.comparison.verdict._rule import load_rule
 from modelkin.comparison.verdict.words import GUESSED
-
-__all__ = [
-    "GUESSED",
-    "ComponentVerdict",
-    "Conclusion",
-    "Identity",
-    "Reading",
-    "Verdict",
-    "decide",
-    "load_rule",
-]

@@ -5,18 +5,3 @@ from ._options import BASELINES, KnownRelation, MatrixOptions, RoleChoice, parse
 from ._reading import MAX_WASTE
 from ._result import MATRIX_SCHEMA, MatrixResult
 from ._run import matrix, wanted_by_matrix
-
-__all__ = [
-    "BASELINES",
-    "MATRIX_SCHEMA",
-    "MAX_WASTE",
-    "KnownRelation",
-    "MatrixOptions",
-    "MatrixResult",
-    "RoleChoice",
-    "find_item",
-    "matrix",
-    "parse_layer_list",
-    "parse_role",
-    "wanted_by_matrix",
-]

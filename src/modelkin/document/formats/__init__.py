@@ -7,17 +7,3 @@ from .comparison import FORMATS, comparison_as, comparison_sarif
 from .cyclonedx import ml_bom
 from .home import HOME
 from .sarif import SarifFinding, SarifRule, sarif_log
-
-__all__ = [
-    "FORMATS",
-    "HOME",
-    "SarifFinding",
-    "SarifRule",
-    "badge_svg",
-    "comparison_as",
-    "comparison_sarif",
-    "ml_bom",
-    "model_card",
-    "sarif_json",
-    "sarif_log",
-]

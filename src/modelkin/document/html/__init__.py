@@ -4,5 +4,3 @@ from modelkin.document.html.head import page_policy, site_assets
 from modelkin.document.html.render import render_html
 from modelkin.document.html.site import PageSite
 from modelkin.document.html.stacks import stacks_svg
-
-__all__ = ["PageSite", "page_policy", "render_html", "site_assets", "stacks_svg"]

@@ -4,14 +4,3 @@ from ._config import parse_adapter_config
 from ._fit import Fit, fit_to_base, sort_out
 from ._open import OpenedAdapter, open_adapter, place_of_adapter
 from .reading import AdapterRecord
-
-__all__ = [
-    "AdapterRecord",
-    "Fit",
-    "OpenedAdapter",
-    "fit_to_base",
-    "open_adapter",
-    "parse_adapter_config",
-    "place_of_adapter",
-    "sort_out",
-]

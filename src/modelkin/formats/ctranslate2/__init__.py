@@ -1,5 +1,3 @@
 """CTranslate2: what faster-whisper and translation services load."""
 
 from ._format import FORMAT
-
-__all__ = ["FORMAT"]

@@ -3,5 +3,3 @@
 from .reading import FORMAT
 from .storage import BlockRows, PickedRows, RopeRows, Straight
 from .types import TYPES, GgmlType
-
-__all__ = ["FORMAT", "TYPES", "BlockRows", "GgmlType", "PickedRows", "RopeRows", "Straight"]

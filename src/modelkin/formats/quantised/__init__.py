@@ -1,5 +1,3 @@
 """Quantised tensors put together: codes, scales and zero points become the weights they stand for."""
 
 from ._decode import put_together
-
-__all__ = ["put_together"]

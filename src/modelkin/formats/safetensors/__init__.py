@@ -3,14 +3,3 @@
 from ._write import RawTensor, StoredTensor, safetensors_bytes, safetensors_head
 from .header import SafetensorsHeader, header_length, parse_header
 from .reading import FORMAT
-
-__all__ = [
-    "FORMAT",
-    "RawTensor",
-    "SafetensorsHeader",
-    "StoredTensor",
-    "header_length",
-    "parse_header",
-    "safetensors_bytes",
-    "safetensors_head",
-]

@@ -33,5 +33,3 @@ KINDS: tuple[type[Experiment], ...] = (
     SyntheticCosines,
     CentringExperiment,
 )
-
-__all__ = ["KINDS", "AnyForm", "AnyTokenizerForm", "Form", "TokenizerForm"]

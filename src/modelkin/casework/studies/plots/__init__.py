@@ -10,5 +10,3 @@ PLOTS: tuple[type[Drawing], ...] = (
     *_baselines.PLOTS,
     *_values.PLOTS,
 )
-
-__all__ = ["PLOTS"]

@@ -15,12 +15,3 @@ from ._tokenizers import (
 )
 
 AnyForm = Layerwise | Windows | Detailed | Confusion | Within | Decay | MatchedLayers | WithControl | Overview
-
-__all__ = [
-    "CATEGORIES",
-    "AnyForm",
-    "AnyTokenizerForm",
-    "BothTokenizers",
-    "Form",
-    "TokenizerForm",
-]
