@@ -49,10 +49,6 @@ _GOOD_FIT = 0.9
 """Strangers of one recipe reach 0.83."""
 _MATCH_SHARE = 0.1
 """Share of the byte allowance up to which more layers than that are matched."""
-KEYS_FIT = 0.5
-"""A map of keys that fits less is worth nothing. Of 3,564 pairs of unrelated models 149 have heads that are
-alike, mostly of eight dimensions, and their maps fit with 0.38 at most. With fewer rows than dimensions it is
-part of a map, and its fit is the root of their ratio: 0.66 for four layers of a 70B model."""
 _OWN_LAYERS_SHARES = (0.085, 0.22)
 """Share of the byte allowance for layers that are contrasted; the second if the first is too small for two of
 them."""
@@ -233,8 +229,7 @@ class DeepStage:
         pair = replace(self.pair, layer_pairs=self._layer_pairs())
         if not whole_layers_fit(replace(pair, byte_allowance=share)):
             self.progress.note(say("step-key-frame"))
-            found = frame_of_keys(self.reading, pair)
-            self.key_frame = found if found is not None and found.frame.fit > KEYS_FIT else None
+            self.key_frame = frame_of_keys(self.reading, pair)
         if self.key_frame is None:
             self.progress.note(say("step-token-frame"))
             self.learn_from_tokens()

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from modelkin.architecture import Role
-from modelkin.comparison.alignment import Frame, enough_rows, find_frame, key_rows
+from modelkin.comparison.alignment import Frame, enough_rows, find_frame, frame_of_key_rows
 from modelkin.comparison.methods import (
     COPY_UNITS,
     Pair,
@@ -119,19 +119,13 @@ class KeyFrame:
 
 
 def frame_of_keys(reading: Reading, pair: Pair) -> KeyFrame | None:
-    """Learn a map of the residual stream from keys; None if too few heads are found in the other model."""
+    """Learn a map of the residual stream from keys; None if they give none."""
     keys = key_matrices(pair)
     if keys is None:
         return None
 
     def evaluate(candidate: list[Array], base: list[Array]) -> Frame | None:
-        rows = key_rows(candidate, base, head_width=keys.head_width)
-        candidate.clear()
-        base.clear()
-        if rows is None:
-            return None
-        made = find_frame(*rows, learned_from=say("key-rows"), seed=pair.seed)
-        return replace(made, sign_open=True) if isinstance(made, Frame) else None
+        return frame_of_key_rows(candidate, base, head_width=keys.head_width, seed=pair.seed)
 
     made = reading.run(Probe(candidate=keys.candidate, base=keys.base, evaluate=evaluate))
     return None if made is None else KeyFrame(frame=made, pairs=frozenset(keys.pairs))

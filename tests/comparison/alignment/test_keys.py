@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from modelkin.comparison.alignment import Frame, find_frame, key_rows
+from modelkin.comparison.alignment import Frame, find_frame
+from modelkin.comparison.alignment.keys import key_rows
 from modelkin.message import say
 
 WIDTH, HEADS, LENGTH, LAYERS = 192, 8, 32, 2

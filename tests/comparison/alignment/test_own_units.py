@@ -12,6 +12,7 @@ from modelkin.comparison.alignment import (
     contrasts_of_folds,
     facing_layers_of,
     joined_splits,
+    learner_of_units,
     permutation_of_gains,
     same_numbers,
 )
@@ -64,14 +65,14 @@ def test_a_hidden_copy_is_found_again_in_layers_that_taught_nothing(width):
     copy = [hidden_copy(rows, 50 + number) for number, rows in enumerate(base)]
     mine, theirs = ([as_units("gated", rows) for rows in side] for side in (copy, base))
     layers = facing_layers_of(mine, theirs, range(len(base)))
-    (found,) = contrasts_of_folds(layers, enough=always)
+    (found,) = contrasts_of_folds(layers, learn=learner_of_units(layers), enough=always)
     assert all(face.count.share > 0.98 for item in found for face in item.facing)
     assert all(item.largest.share < 0.1 and item.limit < 0.2 for item in found)
 
 
 def test_strangers_agree_in_facing_layers_no_more_than_in_others():
     layers = facing_layers_of(layers_of(range(4)), layers_of(range(10, 14)), range(4))
-    for division in contrasts_of_folds(layers, enough=lambda item: False):
+    for division in contrasts_of_folds(layers, learn=learner_of_units(layers), enough=lambda item: False):
         for item in division:
             assert all(face.count.share <= item.limit for face in item.facing)
 
@@ -83,7 +84,7 @@ def test_a_map_that_few_units_teach_overfits_and_fails_on_layers_it_has_not_seen
     assert learned is not None
     assert agreeing(mine[0], theirs[0], matrix=learned.matrix).share > 0.3
     layers = facing_layers_of(mine, theirs, range(4))
-    found = contrasts_of_folds(layers, enough=lambda item: False)
+    found = contrasts_of_folds(layers, learn=learner_of_units(layers), enough=lambda item: False)
     assert max(face.count.share for group in found for item in group for face in item.facing) < 0.2
 
 
@@ -160,7 +161,7 @@ def test_a_close_match_is_asked_for_where_any_match_shows_nothing():
 def test_a_model_of_one_layer_throughout_has_no_folds():
     layers = facing_layers_of(layers_of([1]) * 4, layers_of([2]) * 4, range(4))
     assert len(layers.distinct) == 1
-    assert contrasts_of_folds(layers, enough=always) == []
+    assert contrasts_of_folds(layers, learn=learner_of_units(layers), enough=always) == []
 
 
 def test_units_that_were_split_are_joined():

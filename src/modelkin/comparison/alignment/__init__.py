@@ -5,14 +5,16 @@ from modelkin.comparison.alignment.contrast import (
     REPEATED,
     ContrastOfLayers,
     Facing,
+    Learner,
     PairedLayers,
     agreeing,
     contrast_in,
     contrasts_of_folds,
     facing_layers_of,
+    learner_of_units,
 )
-from modelkin.comparison.alignment.coordinates import permutation_of_gains
-from modelkin.comparison.alignment.keys import key_rows
+from modelkin.comparison.alignment.coordinates import LearnedMap, permutation_of_gains
+from modelkin.comparison.alignment.keys import frame_of_key_rows, map_of_keys
 from modelkin.comparison.alignment.layer_units import (
     LayerUnits,
     as_units,
@@ -32,6 +34,8 @@ __all__ = [
     "Frame",
     "LayerMap",
     "LayerUnits",
+    "LearnedMap",
+    "Learner",
     "PairedLayers",
     "UnitMatch",
     "agreeing",
@@ -42,12 +46,14 @@ __all__ = [
     "enough_rows",
     "facing_layers_of",
     "find_frame",
+    "frame_of_key_rows",
     "joined_splits",
-    "key_rows",
     "layer_distances",
     "layer_map",
     "layer_path",
+    "learner_of_units",
     "likely_pairs",
+    "map_of_keys",
     "match_units",
     "permutation_of_gains",
     "polar_factor",

@@ -33,6 +33,9 @@ of noise has 0.98."""
 _NEARLY = 0.9
 """Cosine, by both rows, from which two units of one layer count as copies of each other."""
 
+Learner = Callable[[Sequence[int]], LearnedMap | None]
+"""Learns coordinates from some of the facing layers, given by their places; None if they give none."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Count:
@@ -199,18 +202,46 @@ def contrast_in(
     return next((item for item in made if enough(item)), made[0])
 
 
+def learner_of_units(layers: PairedLayers, *, start: Array | None = None) -> Learner:
+    """Return what learns coordinates from the units of some of these layers.
+
+    Parameters
+    ----------
+    layers
+        Facing layers.
+    start
+        A first guess of the map, if there is one.
+    """
+
+    def learn(fold: Sequence[int]) -> LearnedMap | None:
+        mine, theirs = ([side[at] for at in fold] for side in (layers.candidate, layers.base))
+        return learn_map(mine, theirs, start=start)
+
+    return learn
+
+
 def contrasts_of_folds(
-    layers: PairedLayers, *, start: Array | None = None, enough: Callable[[ContrastOfLayers], bool]
+    layers: PairedLayers,
+    *,
+    learn: Learner,
+    enough: Callable[[ContrastOfLayers], bool],
 ) -> list[list[ContrastOfLayers]]:
     """Learn coordinates on one fold and measure on the other, and vice versa, in all divisions.
 
     Divisions are tried until one of them shows enough; in each of them every layer is measured once.
+
+    Parameters
+    ----------
+    layers
+        Facing layers.
+    learn
+        Learns coordinates from some of them.
+    enough
+        Whether these coordinates are the right ones.
     """
     found: list[list[ContrastOfLayers]] = []
     for both in divisions_of(layers):
-        made = [
-            _learned_and_measured(layers, learn, test, start, enough) for learn, test in (both, both[::-1])
-        ]
+        made = [_learned_and_measured(layers, learn(fold), test, enough) for fold, test in (both, both[::-1])]
         known = [item for item in made if item is not None]
         found += [known] if known else []
         if any(enough(item) for item in known):
@@ -220,17 +251,15 @@ def contrasts_of_folds(
 
 def _learned_and_measured(
     layers: PairedLayers,
-    learn: Sequence[int],
+    learned: LearnedMap | None,
     test: Sequence[int],
-    start: Array | None,
     enough: Callable[[ContrastOfLayers], bool],
 ) -> ContrastOfLayers | None:
-    learned = learn_map(
-        [layers.candidate[at] for at in learn], [layers.base[at] for at in learn], start=start
-    )
     if learned is None:
         return None
-    return contrast_in(layers, learned.matrix, test, enough=enough, learned=learned)
+    signed = (learned, learned.reversed()) if learned.sign_open else (learned,)
+    made = [contrast_in(layers, one.matrix, test, enough=enough, learned=one) for one in signed]
+    return max((item for item in made if item is not None), key=lambda item: item.mean_share, default=None)
 
 
 def agreeing(a: LayerUnits, b: LayerUnits, *, matrix: Array | None = None) -> Count:

@@ -9,10 +9,12 @@ on unseen layers.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
+
+from modelkin.message import Message, say
 
 from .layer_units import Array, Indices, LayerUnits, mutual_nearest, standardised
 from .residual import polar_factor
@@ -35,6 +37,8 @@ _WIDE = 256
 """From this width on, a start that leads nowhere is given up at once: there, a right one is never that
 bad."""
 
+_UNITS = say("units-of-layers")
+
 Matches = list[tuple[Indices, Indices]]
 
 
@@ -48,6 +52,13 @@ class LearnedMap:
     n_units: int
     """Matched units it was learned from."""
     rounds: int
+    learned_from: Message = _UNITS
+    sign_open: bool = False
+    """Whether it may be all of it times minus one."""
+
+    def reversed(self) -> LearnedMap:
+        """Return the map times minus one."""
+        return replace(self, matrix=-self.matrix)
 
 
 def learn_map(

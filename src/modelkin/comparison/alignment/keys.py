@@ -10,15 +10,23 @@ nor units. The sign of the map stays open: every pair may have been rotated by h
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
-from .residual import Array, unit_rows
+from modelkin.message import say
+
+from .coordinates import LearnedMap
+from .residual import Array, Frame, find_frame, unit_rows
 
 _Complex = npt.NDArray[np.complex64]
 
+KEYS_FIT = 0.5
+"""A map of keys that fits less is worth nothing. Of 3,564 pairs of unrelated models 149 have heads that are
+alike, mostly of eight dimensions, and their maps fit with 0.38 at most (0.24 if every other layer teaches
+them: 15 of 5,724). With fewer rows than dimensions it is
+part of a map, and its fit is the root of their ratio: 0.66 for four layers of a 70B model."""
 _ALIKE = 0.3
 """Correlation of two heads, by how their pairs lie to each other, from which on they may be the same. Copies
 with 30 % of noise on every weight have 0.8."""
@@ -30,6 +38,42 @@ _HEADS_AT_ONCE = 16
 """Heads whose pairs are rotated back together: products of 1,024 pairs of heads of 128 dimensions."""
 _ROUNDS = 100
 """Of a power iteration in which the second eigenvalue is usually a tenth of the first."""
+
+
+def frame_of_key_rows(
+    candidate: list[Array], base: list[Array], *, head_width: int, seed: int
+) -> Frame | None:
+    """Learn a map from key matrices, which are handed over; None if it is worth nothing.
+
+    Parameters
+    ----------
+    candidate, base, head_width
+        As for `key_rows`.
+    seed
+        Divides the rows into those to learn from and those held out.
+    """
+    rows = key_rows(candidate, base, head_width=head_width)
+    candidate.clear()
+    base.clear()
+    made = None if rows is None else find_frame(*rows, learned_from=say("key-rows"), seed=seed)
+    return replace(made, sign_open=True) if isinstance(made, Frame) and made.fit > KEYS_FIT else None
+
+
+def map_of_keys(
+    candidate: Sequence[Array], base: Sequence[Array], *, head_width: int, seed: int
+) -> LearnedMap | None:
+    """Learn the same map as a matrix."""
+    made = frame_of_key_rows([*candidate], [*base], head_width=head_width, seed=seed)
+    if made is None:
+        return None
+    return LearnedMap(
+        matrix=made.apply(np.eye(made.widths[0], dtype=np.float32)),
+        fit=made.fit,
+        n_units=made.n_rows,
+        rounds=1,
+        learned_from=made.learned_from,
+        sign_open=True,
+    )
 
 
 def key_rows(

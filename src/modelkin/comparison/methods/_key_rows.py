@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from modelkin.architecture import Role
 from modelkin.comparison.alignment import enough_rows
 
 from ._interface import Pair, Part
-from ._sketch import RowSource, rows_part, source_of
+from ._layer_parts import KeyMatrix, key_matrix
 from .blocks import spread
 
 _SHARE = 0.1
@@ -30,35 +29,22 @@ class KeyMatrices:
 
 def key_matrices(pair: Pair) -> KeyMatrices | None:
     """Plan enough layers for enough rows, spread over the depth; None if heads have no such rows."""
-    widths = {side.architecture.sizes.get("qk_dim") for side in pair.sides}
-    width = widths.pop()
-    if widths or not width or width % 2:
-        return None
-    found = {
-        (i, j): both
-        for i, j in pair.layer_pairs
-        if (both := _sources(pair, i, j)) is not None and all(one.n_units % width == 0 for one in both)
-    }
+    found = {(i, j): both for i, j in pair.layer_pairs if (both := _facing_keys(pair, i, j)) is not None}
     n_rows = enough_rows(max(size or 0 for size in pair.widths), most=_ROWS_A_DIMENSION)
     allowance = int(_SHARE * pair.byte_allowance)
     for n_layers in range(len(found), 0, -1):
         pairs = tuple(list(found)[at] for at in spread(len(found), n_layers))
         chosen = [found[layers] for layers in pairs]
-        costs = [sum(both[at].cost(both[at].n_units) for both in chosen) for at in (0, 1)]
-        fewest = min(sum(both[at].n_units for both in chosen[1:]) for at in (0, 1))
+        costs = [sum(both[at].cost() for both in chosen) for at in (0, 1)]
+        fewest = min(sum(both[at].source.n_units for both in chosen[1:]) for at in (0, 1))
         if max(costs) <= allowance and (fewest < n_rows or n_layers == 1):
             mine, theirs = (
-                tuple(rows_part(side, both[at]) for both in chosen) for at, side in enumerate(pair.sides)
+                tuple(both[at].part(side) for both in chosen) for at, side in enumerate(pair.sides)
             )
-            return KeyMatrices(candidate=mine, base=theirs, pairs=pairs, head_width=width)
+            return KeyMatrices(candidate=mine, base=theirs, pairs=pairs, head_width=chosen[0][0].width)
     return None
 
 
-def _sources(pair: Pair, layer: int, facing: int) -> tuple[RowSource, RowSource] | None:
-    mine, theirs = (
-        source_of(side, Role.ATTENTION_KEY, "qk_dim", number)
-        for side, number in zip(pair.sides, (layer, facing), strict=True)
-    )
-    if mine is None or theirs is None or (mine.n_features, theirs.n_features) != pair.widths:
-        return None
-    return mine, theirs
+def _facing_keys(pair: Pair, layer: int, facing: int) -> tuple[KeyMatrix, KeyMatrix] | None:
+    mine, theirs = key_matrix(pair.candidate, layer), key_matrix(pair.base, facing)
+    return None if mine is None or theirs is None or mine.width != theirs.width else (mine, theirs)

@@ -14,10 +14,12 @@ from modelkin.tensors import Array
 from ._interface import Pair, Part, Side
 from ._layer_parts import (
     HeadMatrices,
+    KeyMatrix,
     LayerMatrices,
     ReadingDepth,
     gain_parts,
     head_matrices,
+    key_matrix,
     layer_matrices,
 )
 from .blocks import spread
@@ -46,6 +48,7 @@ class ChosenLayers:
     how: ReadingDepth
     layers: tuple[tuple[LayerMatrices, ...], tuple[LayerMatrices, ...]]
     heads: tuple[tuple[HeadMatrices, ...], tuple[HeadMatrices, ...]]
+    keys: tuple[tuple[KeyMatrix, ...], tuple[KeyMatrix, ...]]
     pairs: tuple[tuple[int, int], ...]
     """Layers that are assumed to face each other."""
     search: bool
@@ -82,10 +85,14 @@ def choose_layers(pair: Pair) -> ChosenLayers | Message:
     layers = tuple(tuple(every[at][layer] for layer in wanted[at]) for at in (0, 1))
     spent = max(sum(item.cost(how) for item in side) for side in layers)
     heads = _heads_of(pair, pairs, wanted, pair.byte_allowance - spent)
+    spent += max(sum(item.cost() for item in side) for side in heads)
+    # Of large models, whose layers are read in part, keys were tried before.
+    keys = _keys_of(pair, wanted, pair.byte_allowance - spent) if how.share == 1.0 else ((), ())
     return ChosenLayers(
         how=how,
         layers=(layers[0], layers[1]),
         heads=heads,
+        keys=keys,
         pairs=pairs,
         search=search,
     )
@@ -137,12 +144,26 @@ def _heads_of(
     return (), ()
 
 
+def _keys_of(
+    pair: Pair, wanted: Sequence[Sequence[int]], room: int
+) -> tuple[tuple[KeyMatrix, ...], tuple[KeyMatrix, ...]]:
+    """Choose keys of the same layers: all of them or none."""
+    mine, theirs = (
+        tuple(made for layer in layers if (made := key_matrix(side, layer)))
+        for side, layers in zip(pair.sides, wanted, strict=True)
+    )
+    too_much = max(sum(item.cost() for item in side) for side in (mine, theirs)) > room
+    alike = len({item.width for item in (*mine, *theirs)}) == 1
+    return ((), ()) if too_much or not alike else (mine, theirs)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SideUnits:
-    """Units and heads of one model, by layer."""
+    """Units, heads and keys of one model, by layer."""
 
     units: dict[int, LayerUnits]
     heads: dict[int, LayerUnits]
+    keys: dict[int, Array]
     tied: dict[int, bool]
     gains: Array
 
@@ -154,14 +175,17 @@ class SidePlan:
     side: Side
     layers: tuple[LayerMatrices, ...]
     heads: tuple[HeadMatrices, ...]
+    keys: tuple[KeyMatrix, ...]
     how: ReadingDepth
 
     def parts(self) -> Iterator[Part]:
-        """Yield units, heads and gains, in this order."""
+        """Yield units, heads, keys and gains, in this order."""
         for layer in self.layers:
             yield from layer.parts(self.side, self.how)
         for head in self.heads:
             yield from head.parts(self.side)
+        for key in self.keys:
+            yield key.part(self.side)
         yield from gain_parts(self.side, [item.layer for item in self.layers])
 
     def units(self, arrays: list[Array]) -> SideUnits:
@@ -182,5 +206,6 @@ class SidePlan:
         for head in self.heads:
             found = head.units(self.side, taken(2))
             heads |= {head.layer: found} if found is not None else {}
+        keys = {key.layer: taken(1)[0] for key in self.keys}
         gains = np.stack(taken(len(arrays))) if arrays else np.zeros((0, 0), dtype=np.float32)
-        return SideUnits(units=units, heads=heads, tied=tied, gains=gains)
+        return SideUnits(units=units, heads=heads, keys=keys, tied=tied, gains=gains)

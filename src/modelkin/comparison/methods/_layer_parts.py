@@ -233,6 +233,33 @@ def head_matrices(side: Side, layer: int) -> HeadMatrices | None:
     return HeadMatrices(layer=layer, value=value, output=output, width=width)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyMatrix:
+    """Keys of one layer's attention, as rows of heads."""
+
+    layer: int
+    source: RowSource
+    width: int
+    """Of the keys of a head."""
+
+    def cost(self) -> int:
+        """Return its bytes."""
+        return self.source.cost(self.source.n_units)
+
+    def part(self, side: Side) -> Part:
+        """Plan the reading of all of it."""
+        return rows_part(side, self.source)
+
+
+def key_matrix(side: Side, layer: int) -> KeyMatrix | None:
+    """Find the keys of a layer's attention; None if they are not pairs of dimensions of heads."""
+    source = source_of(side, Role.ATTENTION_KEY, "qk_dim", layer)
+    width, residual = (side.architecture.sizes.get(name) for name in ("qk_dim", "residual"))
+    if source is None or not width or width % 2 or source.n_units % width:
+        return None
+    return KeyMatrix(layer=layer, source=source, width=width) if source.n_features == residual else None
+
+
 # -- gains ---------------------------------------------------------------------------------------------
 
 

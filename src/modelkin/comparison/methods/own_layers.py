@@ -20,6 +20,8 @@ from modelkin.comparison.alignment import (
     ContrastOfLayers,
     Facing,
     Frame,
+    LearnedMap,
+    Learner,
     PairedLayers,
     agreeing,
     contrast_in,
@@ -27,6 +29,8 @@ from modelkin.comparison.alignment import (
     facing_layers_of,
     layer_distances,
     layer_path,
+    learner_of_units,
+    map_of_keys,
     permutation_of_gains,
     same_numbers,
 )
@@ -39,10 +43,10 @@ from ._layer_choice import TOO_FEW_LAYERS, ChosenLayers, SidePlan, SideUnits, ch
 from ._result import Contrast, Effect, Mismatched, Where
 from .tied import TIED
 
-_WAYS = 6
-"""Sets of coordinates that may be tried: tokens, or keys with both signs; units in two divisions of layers,
-begun by invariants or by gains. The p-value of a layer is corrected for all of them, and for the levels of
-agreement, tried or not."""
+_WAYS = 9
+"""Sets of coordinates that may be tried: tokens; units in two divisions of layers, begun by invariants or by
+gains; keys in two divisions, with both signs. The p-value of a layer is corrected for all of them, and for
+the levels of agreement, tried or not."""
 _LOWEST = -12.0
 """No log10 p below this is reported: an assumption that was tried on thousands of pairs of unrelated models
 does not support more."""
@@ -70,8 +74,10 @@ class OwnLayers(Method):
         if isinstance(chosen, Message):
             return [chosen]
         sides = [
-            SidePlan(side=side, layers=layers, heads=heads, how=chosen.how)
-            for side, layers, heads in zip(pair.sides, chosen.layers, chosen.heads, strict=True)
+            SidePlan(side=side, layers=layers, heads=heads, keys=keys, how=chosen.how)
+            for side, layers, heads, keys in zip(
+                pair.sides, chosen.layers, chosen.heads, chosen.keys, strict=True
+            )
         ]
 
         def evaluate(candidate: list[Array], base: list[Array]) -> Findings:
@@ -125,26 +131,32 @@ class OwnLayers(Method):
         )
         if len(layers.distinct) < 2:
             return say("own-layers-repeated")
-        attempts = self._attempts(pair, layers, both)
+        attempts = self._attempts(pair, layers, both, facing)
         best = max(attempts, key=_strength, default=None)
         return TOO_FEW_LAYERS if best is None else best
 
     def _attempts(
-        self, pair: Pair, layers: PairedLayers, both: tuple[SideUnits, SideUnits]
+        self,
+        pair: Pair,
+        layers: PairedLayers,
+        both: tuple[SideUnits, SideUnits],
+        facing: Sequence[tuple[int, int]],
     ) -> list[list[ContrastOfLayers]]:
-        """Try coordinates until units agree in some: those from tokens first, then those from units."""
+        """Try coordinates until units agree in some: those from tokens first, then those from units.
+
+        Keys are the last: they need heads of rotary attention, and units do not.
+        """
         found: list[list[ContrastOfLayers]] = []
         if pair.frame is not None and pair.frame.kind != "identity":
             given = contrast_in(layers, _matrix(pair.frame), range(len(layers.same)), enough=_enough)
             found += [[given]] if given is not None else []
-        if any(_enough(item) for group in found for item in group):
-            return found
-        found += contrasts_of_folds(layers, enough=_enough)
-        if any(_enough(item) for group in found for item in group):
-            return found
         start = permutation_of_gains(both[0].gains, both[1].gains)
-        if start is not None:
-            found += contrasts_of_folds(layers, start=start, enough=_enough)
+        learners = [learner_of_units(layers)]
+        learners += [learner_of_units(layers, start=start)] if start is not None else []
+        for learn in (*learners, _learner_of_keys(pair, both, facing)):
+            if any(_enough(item) for group in found for item in group):
+                break
+            found += contrasts_of_folds(layers, learn=learn, enough=_enough)
         return found
 
     def _contrast(
@@ -184,7 +196,7 @@ class OwnLayers(Method):
     ) -> Iterator[Contrast]:
         """Compare heads, which no coordinates were learned from: in the coordinates of units, if these agree.
 
-        Attention may have been copied without the MLPs: then also in those of tokens and of gains.
+        Attention may have been copied without the MLPs: then also in those of tokens, gains and keys.
         """
         held = [(i, j) for i, j in facing if i in both[0].heads and j in both[1].heads]
         if len(held) < 2:
@@ -199,15 +211,20 @@ class OwnLayers(Method):
             start = permutation_of_gains(both[0].gains, both[1].gains)
             ways += [("permutation", start)] if start is not None else []
         made = [
-            (kind, contrast_in(layers, matrix, range(len(held)), enough=_enough)) for kind, matrix in ways
+            (kind, [given])
+            for kind, matrix in ways
+            if (given := contrast_in(layers, matrix, range(len(held)), enough=_enough)) is not None
         ]
-        known = [(kind, item) for kind, item in made if item is not None]
-        if not known:
+        if not any(_enough(item) for item in (*found, *(group[0] for _, group in made))):
+            by_keys = contrasts_of_folds(layers, learn=_learner_of_keys(pair, both, held), enough=_enough)
+            made += [("rotation", group) for group in by_keys]
+        if not made:
             return
-        kind, best = max(known, key=lambda item: _strength([item[1]]))
+        kind, best = max(made, key=lambda item: _strength(item[1]))
         where = Where(component="attention", role="attention_output", frame=kind)
-        for item in best.facing:
-            yield self._contrast(best, item, where, held, cells)
+        for contrast in best:
+            for item in contrast.facing:
+                yield self._contrast(contrast, item, where, held, cells)
 
 
 def _enough(item: ContrastOfLayers) -> bool:
@@ -221,6 +238,21 @@ def _enough(item: ContrastOfLayers) -> bool:
 def _strength(found: Sequence[ContrastOfLayers]) -> tuple[bool, float]:
     """Sort key of attempts: right coordinates first, then by how much agrees in them."""
     return any(_enough(item) for item in found), max(item.mean_share for item in found)
+
+
+def _learner_of_keys(
+    pair: Pair, both: tuple[SideUnits, SideUnits], facing: Sequence[tuple[int, int]]
+) -> Learner:
+    width = pair.candidate.architecture.sizes.get("qk_dim", 0)
+
+    def learn(fold: Sequence[int]) -> LearnedMap | None:
+        held = [facing[at] for at in fold if facing[at][0] in both[0].keys and facing[at][1] in both[1].keys]
+        if not held:
+            return None
+        mine, theirs = ([side.keys[each[at]] for each in held] for at, side in enumerate(both))
+        return map_of_keys(mine, theirs, head_width=width, seed=pair.seed)
+
+    return learn
 
 
 def _with_sign(pair: Pair, both: tuple[SideUnits, SideUnits], facing: Sequence[tuple[int, int]]) -> Pair:
@@ -266,7 +298,7 @@ def _frames(found: Sequence[ContrastOfLayers]) -> tuple[Frame, ...]:
     return tuple(
         Frame(
             kind="rotation",
-            learned_from=say("units-of-layers"),
+            learned_from=item.learned.learned_from,
             n_rows=item.learned.n_units,
             fit=item.learned.fit,
             chance=0.0,
