@@ -23,12 +23,7 @@ NAME = "report.pdf"
 def print_folder(folder: Path, *, language: str = "en", out: Path | None = None) -> Path:
     """Write the report in a folder as a PDF: cover, report, annex, with numbered pages.
 
-    Raises
-    ------
-    UsageError
-        It is not a report folder.
-    MissingExtra
-        There is neither a browser nor WeasyPrint.
+    Raises `UsageError` for another folder, and `MissingExtra` without a browser or WeasyPrint.
     """
     record = folder / "comparison.json"
     if not record.is_file():

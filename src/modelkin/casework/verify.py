@@ -63,11 +63,6 @@ def verify_folder(
     """Check a report folder: its files, its documents, bytes of the ledger, digests of weights, numbers.
 
     Nothing is taken from the store: bytes are read where the record says that they came from.
-
-    Raises
-    ------
-    UsageError
-        It is not a report folder.
     """
     if not (folder / "manifest.json").is_file() or not (folder / "comparison.json").is_file():
         raise UsageError(str(folder), say("problem.report-manifest"))

@@ -50,13 +50,8 @@ def read_pairs(place: str) -> tuple[LabelledPair, ...]:
     """Read a table with the columns source, model_a (base), model_b (candidate), label, relation and note.
 
     ``public`` stands for all pairs that come with the package, ``public:NAME`` for those of one benchmark.
-
-    Raises
-    ------
-    UsageError
-        There is no such file or benchmark.
-    StudyError
-        The table breaks its rules; the line is named.
+    Raises `UsageError` if there is no such file or benchmark, and `StudyError` with the line that breaks the
+    rules of the table.
     """
     word, _, source = place.partition(":")
     if word == PUBLIC and not Path(place).exists():

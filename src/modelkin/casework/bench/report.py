@@ -164,18 +164,7 @@ def _reasons(result: BenchResult, language: Language) -> tuple[str, ...]:
 
 
 def write_bench(result: BenchResult, folder: Path, *, language: str = "en") -> tuple[Path, ...]:
-    """Write ``bench.json``, ``methods.csv``, ``pairs.csv``, ``BENCH.md``, ``bench.html`` and figures.
-
-    Returns
-    -------
-    tuple of Path
-        What was written.
-
-    Raises
-    ------
-    OutputError
-        The folder cannot be made or written.
-    """
+    """Write ``bench.json``, ``methods.csv``, ``pairs.csv``, ``BENCH.md``, ``bench.html`` and figures."""
     texts = load_language(language)
     translate = figure_words(texts)
     files: dict[str, str | bytes] = {

@@ -44,13 +44,7 @@ _SAME_BYTES = 1e6
 
 
 def bench_methods(names: Sequence[str]) -> tuple[str, ...]:
-    """Return the names of methods, ours first; ``all`` means ours and every method that reads weights.
-
-    Raises
-    ------
-    UsageError
-        There is none of that name.
-    """
+    """Return the names of methods, ours first; ``all`` means ours and every method that reads weights."""
     published = [name for name in names if name != OURS]
     ours = (OURS,) if OURS in names or _EVERYTHING in names else ()
     return (*ours, *(method.card.name for method in chosen_references(published)))
@@ -66,17 +60,9 @@ def run_bench(
 ) -> BenchResult:
     """Run methods on labelled pairs; answers already in `out` are taken from there.
 
-    Parameters
-    ----------
-    pairs
-        The labelled pairs. Pairs that are neither related nor independent are run but not counted.
-    out
-        The folder of the report. Each answer is added to ``results.jsonl`` at once, so that a run that was
-        stopped resumes where it left off. Answers of another version, seed, depth or limit are recomputed.
-    options, fetch
-        What is asked, and how models are read.
-    progress
-        Told about each pair.
+    Pairs that are neither related nor independent are run but not counted. Each answer is added to
+    ``results.jsonl`` of the folder `out` at once, so that a run that was stopped resumes where it left off.
+    Answers of another version, seed, depth or limit are recomputed.
     """
     options = options or BenchOptions()
     methods, fetch = bench_methods(options.methods), fetch or FetchOptions()

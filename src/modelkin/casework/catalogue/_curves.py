@@ -45,13 +45,9 @@ def layer_curves(
 ) -> fig.Figure:
     """Draw any measure by layer, one curve per kind of tensor or per pair.
 
-    Parameters
-    ----------
-    chance
-        One null for all curves, or one for each: curves with different nulls get their own panels.
-    expected
-        One expectation for each curve, such as the cosine over all shuffles. This or `chance` is needed: a
-        similarity without it says nothing.
+    `chance` is one null for all curves, or one for each: curves with different nulls get their own panels.
+    `expected` is one expectation for each curve, such as the cosine over all shuffles. One of the two is
+    needed: a similarity without it says nothing.
     """
     if chance is None and not expected:
         raise UsageError(
@@ -84,13 +80,7 @@ def norm_cosines(
     spread_of_shuffles: Mapping[str, fig.Series] | None = None,
     styles: fig.Styles | None = None,
 ) -> fig.Figure:
-    """Draw cosines of norm gains by layer with what shuffling would give, and what is left of them.
-
-    Parameters
-    ----------
-    spread_of_shuffles
-        Standard deviation of the cosine over all shuffles, by kind and layer.
-    """
+    """Draw cosines of norm gains by layer with what shuffling would give, and what is left of them."""
     tones = fig.complete(styles, cosine)
     bands: list[fig.Mark] = []
     for kind, sd in (spread_of_shuffles or {}).items():
@@ -329,16 +319,9 @@ def changed_values(
 ) -> fig.Figure:
     """Draw the share of changed values, their mean change, and the change in steps of the format, by layer.
 
-    Parameters
-    ----------
-    changed
-        Per cent of the values that differ.
-    mean_difference
-        Mean absolute difference of all values; 0, and not drawn on the log axis, if nothing differs.
-    mean_ulps
-        Mean change of the values that differ, in units in the last place.
-    one_ulp
-        Size of one step at the typical value of the layer. A change below it cannot be stored.
+    `changed` is in per cent. `mean_difference` is over all values; where it is 0, nothing is drawn on the log
+    axis. `mean_ulps` is over the values that differ. `one_ulp` is one step at the typical value of the layer:
+    a change below it cannot be stored.
     """
     x, step = fig.numbers(layers), "one step of the format"
     size = [value or None for value in fig.numbers(mean_difference)]

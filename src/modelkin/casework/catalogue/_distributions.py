@@ -28,14 +28,7 @@ def distribution_by_type(
 ) -> fig.Figure:
     """Draw a histogram per kind of tensor, one colour per pair; an empty kind says why it is empty.
 
-    Parameters
-    ----------
-    values
-        Kind of tensor, pair of models, values over the layers.
-    chance
-        Chance for each kind, as one value.
-    reasons
-        Why a kind has no values.
+    `values` are by kind of tensor and pair of models, over the layers; the chance of a kind is one value.
     """
     chosen = fig.complete(styles, [pair for pairs in values.values() for pair in pairs])
     panels = []
@@ -109,12 +102,8 @@ def ridges(
 ) -> fig.Figure:
     """Draw the distribution of the values of a vector in every third layer, models overlaid.
 
-    Parameters
-    ----------
-    kinds
-        Kind of vector, model, matrix of layers by dimensions.
-    limits
-        Range of values; by default all of them. Heights count values outside too.
+    `kinds` has a matrix of layers by dimensions for each kind of vector and model. Within `limits` values are
+    drawn; heights count values outside too.
     """
     chosen = fig.complete(styles, [model for models in kinds.values() for model in models])
     panels = []
@@ -167,16 +156,8 @@ def vocabulary_mapping(
 ) -> fig.Figure:
     """Draw token ids of shared tokens against each other, their shifts, and the classes of other tokens.
 
-    Parameters
-    ----------
-    ids
-        Ids of the shared tokens in both vocabularies, in one order.
-    own, high
-        Tokens by class: those only in the first vocabulary, and those with high ids.
-    background
-        Overlap of vocabularies that are known to be unrelated, by pair.
-    overlap
-        Overlap of these two.
+    `own` counts the tokens only in the first vocabulary by class, `high` those with high ids. `background` is
+    the overlap of vocabularies that are known to be unrelated, `overlap` that of these two.
     """
     first, second = fig.array(ids[0]), fig.array(ids[1])
     if first.shape != second.shape:

@@ -31,12 +31,8 @@ def cosine_and_pearson(
 ) -> fig.Figure:
     """Draw all layers against all layers: cosine, its expectation, and correlation.
 
-    Parameters
-    ----------
-    n
-        Values in each vector, for the range of chance.
-    limit
-        Largest correlation on the colour scale; by default the largest value. Values beyond are counted.
+    Chance is that of vectors of `n` values. `limit` is the largest correlation on the colour scale, by
+    default the largest there is; values beyond are counted.
     """
     values = fig.array(cosine)
     scale = fig.sequential_scale(values.ravel(), label="cosine", low=_fence(values))
@@ -92,15 +88,9 @@ def pair_matrices(
 ) -> fig.Figure:
     """Draw layer matrices of several pairs side by side, with the mean on and off the diagonal.
 
-    Parameters
-    ----------
-    matrices
-        By pair, written ``A | B``: rows are layers of A.
-    limits
-        Colour limits of single pairs. Otherwise pairs of similar size share one scale, stated on their colour
-        bars: on the scale of a pair of relatives all others would look alike.
-    signed
-        False for measures whose sign is lost, such as an absolute correlation.
+    A pair is written ``A | B``: rows are layers of A. Pairs without `limits` of their own share one scale if
+    they are of similar size: on the scale of a pair of relatives all others would look alike. `signed` is
+    False for measures whose sign is lost, such as an absolute correlation.
     """
     sizes = {pair: _largest(fig.array(matrix)) for pair, matrix in matrices.items()}
     groups = of_like_size({pair: size for pair, size in sizes.items() if pair not in (limits or {})})
@@ -155,18 +145,10 @@ def confusion(
 ) -> fig.Figure:
     """Draw small annotated matrices, one per tensor: models against models, or layers of one model.
 
-    Parameters
-    ----------
-    where
-        What is compared, for the title: ``layer 10``, or ``within GLM``.
-    signed
-        Whether the measure is a similarity with a sign. Distances are not: their scale starts at zero.
-    chance
-        What the measure is by chance; None if that depends on the vectors, as for a raw cosine.
-    expected
-        What each cell is by chance, by tensor; written into the cells.
-    refused
-        Tensors for which the measure makes no sense, with the reason.
+    `where` says what is compared, such as ``layer 10`` or ``within GLM``. The scale of a measure that is not
+    `signed`, a distance, starts at zero. `chance` is None if it depends on the vectors, as for a raw cosine;
+    what is `expected` of each cell is written into it. `refused` are tensors for which the measure makes no
+    sense, with the reason.
     """
     if not matrices:
         raise UsageError(where, say("problem.one-matrix"))
@@ -224,12 +206,8 @@ def model_matrix(
 ) -> fig.Figure:
     """Draw models against models; with `expected`, also what exceeds it.
 
-    Parameters
-    ----------
-    groups
-        Group of each model; models of a group are adjacent, and lines separate the groups.
-    related
-        Pairs known to be related: marked, so that nobody takes them for a baseline.
+    Models of one of the `groups` are adjacent, with lines between groups. Pairs known to be `related` are
+    marked, so that nobody takes them for a baseline.
     """
     order = (
         sorted(range(len(names)), key=lambda i: list(groups).index(groups[i]))

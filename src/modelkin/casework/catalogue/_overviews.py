@@ -47,11 +47,8 @@ def comprehensive(
 ) -> fig.Figure:
     """Draw cosine, correlation, the distribution of what exceeds chance, and what follows, in words.
 
-    Parameters
-    ----------
-    random
-        Mean and standard deviation of the cosine of random vectors, by how they were drawn. Divided by such a
-        small deviation, any difference becomes many sigmas: it is reported, and nothing follows.
+    `random` has mean and standard deviation of the cosine of random vectors, by how they were drawn. Divided
+    by such a small deviation, any difference becomes many sigmas: it is reported, and nothing follows.
     """
     excess = excess_of(cosine, expected)
     edges = fig.edges_of([*excess.values(), [0.0]], bins=30)
@@ -100,14 +97,8 @@ def proof(
 ) -> fig.Figure:
     """Draw cosines next to those of mismatched layers, and centring at one against centring at the mean.
 
-    Parameters
-    ----------
-    about_one
-        Cosine after subtracting one from every value. It mixes in the sign of the means and swings with them.
-    about_mean
-        Cosine after subtracting each vector's mean: Pearson's correlation.
-    mismatched
-        Cosines of layers that do not face each other, of one kind of vector and one distance.
+    The cosine `about_one` mixes in the sign of the means and swings with them; `about_mean` is Pearson's
+    correlation. The `mismatched` cosines are of one kind of vector and one distance.
     """
     wrong = fig.known(fig.numbers(mismatched))
     null = fig.ReferenceLine(
@@ -143,12 +134,7 @@ def layer_decay(
 ) -> fig.Figure:
     """Draw all layers against all, facing layers against the rest of their row, and correlations.
 
-    Parameters
-    ----------
-    matrix
-        Cosines (or, with `signed`, correlations) of layers: rows are those of the first model.
-    pearson
-        Correlation of facing layers.
+    The matrix has cosines, or correlations if `signed`; rows are layers of the first model.
     """
     values = fig.array(matrix)
     if values.ndim != 2 or values.shape[1] < 2:
@@ -201,16 +187,7 @@ def experiments_summary(
 ) -> fig.Figure:
     """Draw four experiments in one figure: layer pairs, models against models, layers, groups.
 
-    Parameters
-    ----------
-    pairs
-        Labels, cosines and expectations, as for `layer_pairs`.
-    models
-        Names, cosines and expectations, as for `model_matrix`.
-    by_layers
-        Layers, cosines by pair, and the expectation, as for `layer_range`.
-    groups
-        Values and expectations, as for `group_means`.
+    Each has what `layer_pairs`, `model_matrix`, `layer_range` and `group_means` take, in their order.
     """
     layers, measured, expected = by_layers
     parts = {

@@ -66,15 +66,8 @@ class Projection:
 def principal_components(models: Mapping[str, fig.Matrix], *, scaled: bool) -> Projection:
     """Project the layers of all models together, by a singular value decomposition.
 
-    Parameters
-    ----------
-    scaled
-        First subtract each row's mean and divide by its standard deviation, so that scale does not count.
-
-    Raises
-    ------
-    UsageError
-        Vectors differ in length: padding would invent values.
+    If `scaled`, each row's mean is subtracted first and the row divided by its standard deviation. Vectors of
+    different lengths are refused: padding would invent values.
     """
     rows = {model: fig.array(matrix) for model, matrix in models.items()}
     if len({values.shape[1] for values in rows.values()}) > 1:

@@ -77,14 +77,8 @@ def claimed_evidence(
 ) -> fig.Figure:
     """Draw a claim that rests on cosines, and its refutation: the same bars with their expectation.
 
-    Parameters
-    ----------
-    difference
-        Evidence minus baseline, as the claim computes it, which need not be over all bars.
-    expected_difference
-        The same for the expectations.
-    sigmas
-        What the claim derives from the difference, shown as a claim.
+    `difference` is evidence minus baseline as the claim computes it, which need not be over all bars;
+    `sigmas` is what the claim derives from it, shown as a claim.
     """
     if not {"baseline", "evidence"} <= {item.served for item in claims}:
         raise UsageError("claimed_evidence", say("problem.one-baseline"))
@@ -160,11 +154,7 @@ def layer_pairs(
 ) -> fig.Figure:
     """Draw cosines of layer pairs within models, each with its expectation.
 
-    Parameters
-    ----------
-    zoom
-        Show the range of the values. They are then points, since bars must start at zero; with more than
-        three models they are always points.
+    With `zoom`, or more than three models, they are points, since bars must start at zero.
     """
     zoom |= len(cosines) > _BARS_BESIDE
     tones = {model: style.tone for model, style in fig.complete(styles, cosines).items()}
@@ -213,13 +203,7 @@ def group_means(groups: Groups, expected: Groups, *, measure: str) -> fig.Figure
 def arm_comparison(
     measures: Mapping[str, Groups], expected: Mapping[str, Groups], *, title: str, note: str = ""
 ) -> fig.Figure:
-    """Draw an experiment with several arms: one panel per measure, every run of each arm as a point.
-
-    Parameters
-    ----------
-    measures, expected
-        Measure, arm, run: what was measured, and what is expected of unrelated models.
-    """
+    """Draw an experiment with several arms: one panel per measure, every run of each arm as a point."""
     panels = tuple(
         _group_panel(measure, arms, expected[measure], measure) for measure, arms in measures.items()
     )
@@ -288,12 +272,7 @@ def intuition(
 ) -> fig.Figure:
     """Draw sampled values of two vectors, the same without their means, and both measures by layer.
 
-    Parameters
-    ----------
-    a, b
-        The vectors of `layer`, whole: means and measures are those of all values, not of the sample.
-    expected
-        Expected cosine by layer, if one side were shuffled.
+    Both vectors of `layer` are whole: means and measures are those of all values, not of the sample.
     """
     first, second = fig.array(a), fig.array(b)
     if first.shape != second.shape:

@@ -129,10 +129,7 @@ def read_vectors(path: Path) -> VectorPair:
 def write_centring(pair: VectorPair, out: Path, *, frames: int = 65) -> Centring:
     """Write the two stills, the animation and the numbers into a folder; return the numbers.
 
-    Parameters
-    ----------
-    frames
-        Of the animation: about two thirds subtract the means, the others rotate the view. At least 4.
+    About two thirds of the `frames` subtract the means, the others rotate the view. There are at least 4.
     """
     if frames < 4:
         raise UsageError("frames", say("problem.frames-least", got=frames))
@@ -186,16 +183,10 @@ def _is_number(word: str) -> bool:
 
 
 def model_vectors(models: tuple[Model, ...], *, role: str, layers: str) -> VectorPair:
-    """Read two vectors of one role.
+    """Read two vectors of one role: from two layers of one model, or from one layer of each of two models.
 
-    Parameters
-    ----------
-    models
-        One model, for two of its layers; or two models, for one layer each.
-    role
-        As in `modelkin.matrix`: ``input-norm``, ``k-proj``, ... Large tensors are sampled at the same places.
-    layers
-        ``N,M``; for two models ``N`` stands for ``N,N``.
+    Roles are those of `modelkin.matrix`; large tensors are sampled at the same places. `layers` is ``N,M``;
+    for two models ``N`` stands for ``N,N``.
     """
     if len(models) not in (1, 2):
         raise UsageError("centring", say("problem.one-or-two", n=len(models)))

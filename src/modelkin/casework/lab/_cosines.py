@@ -287,14 +287,8 @@ def exact_cosine(*, means: tuple[float, float], sigmas: tuple[float, float], dim
 
         q(t) = (d - 1) * integral over x from 0 to 1 of x exp(-t^2 x^2 / 2) (1 - x^2)^(d / 2 - 1)
 
-    The cosine has the mean ``c1 c2`` and the mean square ``p1 p2 + q1 q2 / (d - 1)``.
-
-    Parameters
-    ----------
-    means, sigmas
-        Mean and standard deviation of the values of both vectors; sigmas are positive.
-    dimension
-        Length of the vectors, at least 2.
+    The cosine has the mean ``c1 c2`` and the mean square ``p1 p2 + q1 q2 / (d - 1)``. Sigmas are positive,
+    and d is at least 2.
     """
     if dimension < 2 or min(sigmas) <= 0:
         raise UsageError("cosine", say("problem.sigmas", sigmas=str(sigmas), dimension=dimension))

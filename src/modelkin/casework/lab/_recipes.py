@@ -139,13 +139,7 @@ def load_recipes() -> RecipeBook:
 
 
 def parse_recipes(text: str) -> RecipeBook:
-    """Read a table of recipes.
-
-    Raises
-    ------
-    SpecError
-        With the place, for an unknown key, a missing one, a wrong type, or a name that is not defined.
-    """
+    """Read a table of recipes; the error names the place of an unknown, missing or mistyped key or name."""
     file = read_toml(_FILE, text, _File)
     book = RecipeBook(
         configs={name: _config(name, table) for name, table in file.configs.items()},

@@ -53,13 +53,7 @@ class ZooModel:
 
 @final
 class Zoo(Mapping[str, ZooModel]):
-    """All models of a folder by name, parents before children.
-
-    Parameters
-    ----------
-    models
-        In the order of the manifest.
-    """
+    """All models of a folder by name, parents before children, in the order of the manifest."""
 
     def __init__(self, models: Iterator[ZooModel]) -> None:
         self._models = {model.name: model for model in models}
@@ -83,15 +77,10 @@ class Zoo(Mapping[str, ZooModel]):
         return [(model, self[model.parent]) for model in self.values() if model.parent is not None]
 
     def independent_pairs(self, family: str | None = None) -> list[tuple[ZooModel, ZooModel]]:
-        """Return the pairs of models that share no weights and no initialisation.
+        """Return the pairs of models of a family, or of each, that share no weights and no initialisation.
 
         Only models without a parent count, including distilled ones: the same would be true of two children
         of different roots, but such pairs are not independent of each other.
-
-        Parameters
-        ----------
-        family
-            The family of both; None for pairs within every family.
         """
         roots = [model for model in self.values() if model.parent is None]
         return [
@@ -102,13 +91,7 @@ class Zoo(Mapping[str, ZooModel]):
 
 
 def load_zoo(folder: Path) -> Zoo:
-    """Read the manifest of a zoo; weights are read when a model is loaded.
-
-    Raises
-    ------
-    SpecError
-        There is no manifest, or it is not one of this version.
-    """
+    """Read the manifest of a zoo; weights are read when a model is loaded."""
     path = folder / MANIFEST
     try:
         manifest = json.loads(path.read_text(encoding="utf-8"))

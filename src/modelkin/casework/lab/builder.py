@@ -23,15 +23,7 @@ from .training import Trained, Training, new_model, take_over, train
 
 
 class Builder:
-    """Builds single models into a folder; parents are read from there.
-
-    Parameters
-    ----------
-    book
-        The recipes.
-    out
-        Folder of the zoo.
-    """
+    """Builds single models of a book of recipes into a folder; parents are read from there."""
 
     def __init__(self, book: RecipeBook, out: Path) -> None:
         self._book = book
@@ -60,12 +52,7 @@ class Builder:
     def train(self, recipe: Recipe, *, steps: int | None = None) -> tuple[Any, Trained]:
         """Return a trained model and its losses; nothing is written.
 
-        Parameters
-        ----------
-        recipe
-            One whose parent and teacher are in the folder.
-        steps
-            Fewer steps than the recipe says, for a test.
+        Parent and teacher must be in the folder. A test trains fewer `steps` than the recipe says.
         """
         tokenizer = self.tokenizer(recipe.tokenizer)
         config = self._book.configs[recipe.config]
@@ -190,16 +177,7 @@ def build_zoo(
 ) -> None:
     """Build models into a folder and list them in its manifest. Models that are there already stay.
 
-    Parameters
-    ----------
-    book
-        The recipes.
-    out
-        Folder of the zoo, made if need be.
-    only
-        Names of models to build, with their ancestors; all if empty.
-    report
-        Called with the record of each model that was built.
+    With `only`, those models and their ancestors are built. `report` is called with the record of each.
     """
     out.mkdir(parents=True, exist_ok=True)
     builder = Builder(book, out)

@@ -48,13 +48,7 @@ class Checkpoint:
         )
 
     def files(self, dtype: StoredAs = "BF16") -> dict[str, bytes]:
-        """Return the files of the model as the Hub would hold them.
-
-        Parameters
-        ----------
-        dtype
-            How every tensor is stored; values are rounded to the nearest.
-        """
+        """Return the files of the model as the Hub would hold them, each tensor rounded to `dtype`."""
         stored = {
             name: RawTensor(dtype, array.shape, encode(array, dtype)) for name, array in self.tensors.items()
         }

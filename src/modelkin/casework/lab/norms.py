@@ -245,17 +245,7 @@ def measure_pair(
     n_permutations: int,
     seed: int,
 ) -> PairResult:
-    """Measure and test two models of one shape.
-
-    Parameters
-    ----------
-    names
-        Of candidate and base.
-    init, relation
-        What is known about them; it is recorded and not used.
-    n_permutations, seed
-        Of the exact tests.
-    """
+    """Measure and test two models of one shape; what is known about them is recorded and not used."""
     norms = _norm_cosines(candidate, base)
     correlations = [norm.pearson for norm in norms if norm.pearson is not None]
     comparison = compare(

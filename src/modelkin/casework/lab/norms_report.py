@@ -307,13 +307,7 @@ def write_norms(result: NormsResult, out: Path) -> None:
 
 
 def norms_from_json(text: str) -> NormsResult:
-    """Read what `to_json` wrote; the result is equal.
-
-    Raises
-    ------
-    FormatError
-        It is something else, or of another version.
-    """
+    """Read what `to_json` wrote; the result is equal."""
     hint = "It takes what the norm experiment wrote."
     found = from_json(NormsResult, text, where="norms.json", hint=hint)
     if not found.models or not found.pairs:

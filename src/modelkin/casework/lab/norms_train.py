@@ -42,17 +42,8 @@ def norms_experiment(
 ) -> NormsResult:
     """Train the models of all arms, compare all pairs with a known relation, and say what follows.
 
-    Parameters
-    ----------
-    options
-        Size and arms; with `NormsOptions.small` it takes seconds.
-    report
-        Called with a line after each model and each arm.
-
-    Raises
-    ------
-    MissingExtra
-        torch or transformers is not installed.
+    With `NormsOptions.small` it takes seconds. `report` is called with a line after each model and each arm.
+    Needs the extra `lab`.
     """
     options = options or NormsOptions()
     trainer = Trainer(options, report=report)
@@ -166,15 +157,7 @@ class _Start:
 
 
 class Trainer:
-    """Trains the models of the experiment one after the other, each from seeds given by its position.
-
-    Parameters
-    ----------
-    options
-        Size of the experiment.
-    report
-        Called with a line after each model.
-    """
+    """Trains the models of the experiment one after the other, each from seeds given by its position."""
 
     def __init__(self, options: NormsOptions, *, report: Callable[[str], None]) -> None:
         self._options = options

@@ -95,16 +95,9 @@ def take_over(
 ) -> None:
     """Copy into a fresh model what its recipe keeps of its parent.
 
-    Parameters
-    ----------
-    model
-        The child.
-    parent
-        The state dict of the parent, or of what it was turned into first.
-    recipe
-        Its `keep`, `keep_layers`, `keep_outside` and `rows` decide.
-    rows
-        (parent, child) numbers of the tokens that both have; unused if rows stay the same.
+    `parent` is the state dict of the parent, or of what it was turned into first. `keep`, `keep_layers`,
+    `keep_outside` and `rows` of the recipe decide. `rows` are (parent, child) numbers of the tokens that both
+    have.
     """
     torch = lab_module("torch")
     with torch.no_grad():
@@ -124,16 +117,9 @@ def take_over(
 
 
 def train(model: Any, training: Training, *, teacher: Any = None) -> Trained:  # noqa: ANN401
-    """Train a model in place and return its losses.
+    """Train a language model of transformers in place and return its losses.
 
-    Parameters
-    ----------
-    model
-        Any causal or masked language model of transformers.
-    training
-        Data, schedule and seeds.
-    teacher
-        A model whose predictions are learned instead of the text.
+    With a `teacher`, its predictions are learned instead of the text.
     """
     torch = lab_module("torch")
     torch.set_num_threads(1)

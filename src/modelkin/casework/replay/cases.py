@@ -23,15 +23,9 @@ def judged(key: str, effect: float | None, values: Values, *, looks: int = 1) ->
     ways. Shuffle the dimensions of the residual stream, the same in all tensors: whatever the dependence, the
     deviation of such an average is at most ``1 / sqrt(n - 1)`` for n dimensions. So ``|r| sqrt(n - 1)`` is
     the smallest z that it can have, and only that is compared with the z that the rule requires, which is
-    computed for the number of values among which the largest was chosen. An effect that passes is shared; one
-    that does not is no evidence. Without an effect nothing can be tested.
-
-    Parameters
-    ----------
-    effect
-        Correlation. None if nothing was published that is zero by chance and says something about weights.
-    looks
-        The number of values among which the effect is the largest.
+    computed for the number of values among which the largest was chosen (`looks`). An effect that passes is
+    shared; one that does not is no evidence. Without an effect nothing can be tested: it is None if nothing
+    was published that is zero by chance and says something about weights.
     """
     rule = load_rule()
     needed = needed_z(n_units=WIDTH, log10_alpha=rule.log10_p - math.log10(looks))

@@ -86,17 +86,7 @@ def write_replay(
 ) -> tuple[Path, ...]:
     """Write ``replay.json``, ``REPLAY.md``, ``replay.html`` and ``figures/``; return the paths.
 
-    Parameters
-    ----------
-    figures
-        Also write figures as PNG; the page and the document show the SVG.
-    dpi
-        Of PNG figures.
-
-    Raises
-    ------
-    UsageError
-        The folder cannot be written, or the language is unknown.
+    With `figures`, also as PNG; the page and the document show the SVG.
     """
     place = Path(folder)
     described = replay_figures()
@@ -122,13 +112,7 @@ def write_replay(
 
 @cache
 def replay_language(code: str) -> Language:
-    """Read the texts of the replay in a language.
-
-    Raises
-    ------
-    UsageError
-        There are no texts in this language.
-    """
+    """Read the texts of the replay in a language; `UsageError` if there are none."""
     if code not in LANGUAGES:
         raise UsageError(code, say("problem.replay-language", known=", ".join(LANGUAGES)))
     return Language(code=code, texts=read_texts("modelkin.casework.replay", "texts", f"{code}.toml"))
@@ -152,10 +136,7 @@ class _Teller:
     def story(self, alts: Mapping[str, str] = _NO_PICTURES) -> Iterator[Block]:
         """Yield the title, the verdict, how it came about chapter by chapter, and the cases.
 
-        Parameters
-        ----------
-        alts
-            Alt texts by figure; figures without one are not shown.
+        Figures without an alt text in `alts` are not shown.
         """
         replay = self.replay
         *chapters, verdict = replay.chapters

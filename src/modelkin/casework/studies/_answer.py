@@ -17,13 +17,7 @@ from .report import FOLDER
 def run_comparison(
     bench: Bench, *, language: str, dpi: int, formats: Sequence[Format]
 ) -> Mapping[str, object]:
-    """Compare the main pair; write its report folder, and return the answer in short.
-
-    Raises
-    ------
-    NotDone
-        There is no main pair, or one of the two is missing.
-    """
+    """Compare the main pair, if it is there; write its report folder, and return the answer in short."""
     main = bench.study.compare
     if main is None:
         raise NotDone(say("study.no-question"))

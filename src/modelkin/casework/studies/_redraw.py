@@ -36,21 +36,8 @@ def redraw_study(
 ) -> tuple[Step, ...]:
     """Draw all figures of a run again, from its saved data.
 
-    Parameters
-    ----------
-    folder
-        What `run_study` wrote.
-    out
-        Folder for the figures, under their own names; by default they replace the old ones.
-    dpi, formats
-        Of the pictures.
-
-    Raises
-    ------
-    NotFound
-        There is no run in the folder.
-    FormatError, StudyError
-        Its manifest or its study is malformed.
+    They replace the old ones, unless `out` names another folder. Raises `NotFound` if there is no run in the
+    folder, `FormatError` or `StudyError` if its manifest or its study is malformed.
     """
     root = Path(folder)
     manifest = _manifest(root)

@@ -47,13 +47,7 @@ def plan_study(
     fetch: FetchOptions | None = None,
     progress: Progress | None = None,
 ) -> StudyPlan:
-    """Say what `run_study` would request. Headers, configs and tokenizers are read, no tensor.
-
-    Parameters
-    ----------
-    study, models, seed, fetch, progress
-        As for `run_study`.
-    """
+    """Say what `run_study` would request. Headers, configs and tokenizers are read, no tensor."""
     chosen, options = replace_models(study, models or {}), fetch or FetchOptions()
     skipped: list[Step] = []
     with ExitStack() as stack:

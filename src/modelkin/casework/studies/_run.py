@@ -44,31 +44,10 @@ def run_study(
     formats: Sequence[Format] = ("svg",),
     progress: Progress | None = None,
 ) -> StudyResult:
-    """Run a study and write everything into a folder.
+    """Run a study, write everything into a folder, and return its manifest.
 
-    Parameters
-    ----------
-    study
-        From `load_study`.
-    out
-        Folder for data, figures and reports.
-    models
-        Alias -> another model reference, for some of the aliases.
-    seed
-        Chooses samples and draws.
-    language
-        Of the reports.
-    fetch
-        How to fetch.
-    dpi, formats
-        Of the pictures. Reports show the SVG.
-    progress
-        Told about long reads.
-
-    Returns
-    -------
-    StudyResult
-        The manifest, which is also written as ``manifest.json``.
+    `models` replaces the models of some aliases, and `seed` chooses samples and draws. Reports are in
+    `language` and show the SVG, whatever the `formats` of the pictures.
     """
     if "svg" not in formats:
         raise UsageError("formats", say("problem.no-svg", formats=", ".join(formats)))

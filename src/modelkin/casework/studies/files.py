@@ -38,15 +38,7 @@ def shipped_studies() -> tuple[str, ...]:
 
 
 def load_study(name_or_file: str) -> Study:
-    """Read a study, by its name or from a file.
-
-    Raises
-    ------
-    NotFound
-        There is neither.
-    StudyError
-        The file breaks the rules of studies.
-    """
+    """Read a study, by its name or from a file; `NotFound` if there is neither."""
     return parse_study(_data(name_or_file), name_or_file)
 
 
@@ -79,13 +71,7 @@ class _Each(Fields):
 
 
 def parse_study(data: bytes, file: str = "study") -> Study:
-    """Read a study from YAML.
-
-    Raises
-    ------
-    StudyError
-        Something is not as it must be; the message says where and what was expected.
-    """
+    """Read a study from YAML; the error says where something is not as it must be, and what was expected."""
     scope = Scope(file=file)
     outline = scope.read(_document(data, file), _Outline)
     models: dict[str, StudyModel] = {}

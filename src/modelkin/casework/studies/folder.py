@@ -51,13 +51,7 @@ class Folder:
     """Messages behind the sentences of written tables: a file holds only the sentences."""
 
     def prepare(self) -> None:
-        """Make the folder.
-
-        Raises
-        ------
-        UsageError
-            It cannot be made or written.
-        """
+        """Make the folder, or say why it cannot be made or written."""
         if self.root.exists() and not self.root.is_dir():
             raise UsageError(str(self.root), say("problem.results-folder"))
         try:

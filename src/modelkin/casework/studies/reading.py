@@ -31,14 +31,7 @@ class Scope:
     experiments: tuple[str, ...] = ()
 
     def read(self, value: object, kind: type[T], path: str = "") -> T:
-        """Read a part of the file.
-
-        Raises
-        ------
-        StudyError
-            It is not of that kind; the error has file and place, what was expected, what was found, and a
-            hint.
-        """
+        """Read a part of the file; the error has file, place, what was expected, what was found, a hint."""
         try:
             return converted(value, kind, self)
         except Refused as refused:

@@ -152,13 +152,7 @@ def _stand_in(alias: str, ref: str) -> Label:
 
 
 def replace_models(study: Study, refs: Mapping[str, str]) -> Study:
-    """Return the study with some models replaced.
-
-    Raises
-    ------
-    UsageError
-        The study has no such alias.
-    """
+    """Return the study with some models replaced; `UsageError` for an alias that it does not have."""
     models = dict(study.models)
     for alias, ref in refs.items():
         if alias not in models:

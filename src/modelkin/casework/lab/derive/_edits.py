@@ -16,18 +16,7 @@ def merge_low_rank(
 ) -> Checkpoint:
     """Return the model with a random adapter merged into the matrices of attention and MLP.
 
-    Parameters
-    ----------
-    checkpoint
-        The model.
-    rank
-        Of the change of every matrix.
-    size
-        Of the change, relative to the matrix.
-    rng
-        Source of the adapter.
-    only
-        Matrices whose name contains this; all by default.
+    `size` is that of the change relative to the matrix. Only matrices whose name contains `only` change.
     """
 
     def changed(array: Floats) -> Floats:

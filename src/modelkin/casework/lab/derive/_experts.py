@@ -22,20 +22,8 @@ def upcycle(
     """Return a Mixtral whose experts are copies of a Llama's MLPs. Without noise the function is preserved.
 
     The shares of the experts that a token is routed to add up to one, so equal experts give what the dense
-    MLP gave, whatever the router says. Its rows are random, as there is nothing to take them from.
-
-    Parameters
-    ----------
-    checkpoint
-        A Llama without biases.
-    n_experts
-        Copies of each MLP.
-    rng
-        Source of the routers and of the noise.
-    noise
-        Standard deviation of noise on every expert, relative to that of the matrix.
-    n_used
-        How many experts a token is routed to.
+    MLP gave, whatever the router says. Its rows are random, as there is nothing to take them from. The Llama
+    has no biases; `noise` on every expert is relative to the standard deviation of the matrix.
     """
     if checkpoint.family != "llama" or any("bias" in name for name in checkpoint.tensors):
         raise ValueError(f"checkpoint must be a llama without biases, got {checkpoint.family}")

@@ -15,15 +15,7 @@ _PARALLEL = 1e-6
 
 
 def merge_linear(models: Sequence[Checkpoint], weights: Sequence[float]) -> Checkpoint:
-    """Return the weighted sum of models of one shape, with the config of the first.
-
-    Parameters
-    ----------
-    models
-        At least one.
-    weights
-        As many; they are used as they are.
-    """
+    """Return the sum of models of one shape with these weights as they are, and the config of the first."""
     if not models or len(models) != len(weights):
         raise ValueError(f"weights must be one for each of {len(models)} models, got {len(weights)}")
     for other in models[1:]:
@@ -70,16 +62,7 @@ def merge_dare(
 ) -> Checkpoint:
     """Return the base plus its children's differences, most randomly set to zero and the rest scaled up.
 
-    Parameters
-    ----------
-    base
-        What the children come from.
-    children
-        Models of its shape with their weights.
-    dropped
-        Share of the differences that is set to zero; the rest is divided by the remaining share.
-    rng
-        Decides which.
+    The share `dropped` of the differences is set to zero; the rest is divided by the remaining share.
     """
     if not 0 <= dropped < 1:
         raise ValueError(f"dropped must be in [0, 1), got {dropped}")
@@ -100,16 +83,8 @@ def merge_ties(
 ) -> Checkpoint:
     """Return the base plus its children's largest differences, where these agree in sign.
 
-    Parameters
-    ----------
-    base
-        What the children come from.
-    children
-        Models of its shape.
-    kept
-        Share of each tensor's differences that is kept, the largest.
-    weight
-        Factor of what is added: for every number the mean over the children whose sign is that of the sum.
+    Of each tensor's differences the share `kept` counts, the largest. What is added is `weight` times the
+    mean over the children whose sign is that of the sum, number by number.
     """
     if not 0 < kept <= 1:
         raise ValueError(f"kept must be in (0, 1], got {kept}")
@@ -131,17 +106,10 @@ def copy_parts(
     parts: Collection[Part] | None = None,
     layers: Collection[int] | Mapping[int, int] | None = None,
 ) -> Checkpoint:
-    """Return the receiver with some tensors of the donor.
+    """Return the receiver with some tensors of the donor, which have the same shapes.
 
-    Parameters
-    ----------
-    receiver, donor
-        Models whose copied tensors have the same shapes.
-    parts
-        Parts to copy; None for all.
-    layers
-        Layers to copy, or a map from layers of the receiver to layers of the donor; None for everything,
-        inside and outside layers. With layers given, nothing outside them is copied.
+    `parts` and `layers` say which; None stands for all. `layers` may map layers of the receiver to those of
+    the donor. With layers given, nothing outside them is copied.
     """
     mapped = (
         None if layers is None else dict(layers) if isinstance(layers, Mapping) else {n: n for n in layers}

@@ -36,13 +36,8 @@ def round_to_int8(checkpoint: Checkpoint) -> Checkpoint:
 def round_to_int4(checkpoint: Checkpoint, *, group: int = 32) -> Checkpoint:
     """Return the model with each group of numbers of the layers' matrices on 16 levels (values, not codes).
 
-    Parameters
-    ----------
-    checkpoint
-        The model.
-    group
-        How many neighbours in a row share their levels, from the least to the largest; the last group of a
-        row may be shorter.
+    `group` neighbours in a row share their levels, from the least to the largest; the last group of a row may
+    be shorter.
     """
 
     def rounded(array: Floats) -> Floats:
@@ -72,15 +67,8 @@ def prune_by_magnitude(checkpoint: Checkpoint, *, fraction: float = 0.5) -> Chec
 def add_noise(checkpoint: Checkpoint, *, size: float, rng: np.random.Generator) -> Checkpoint:
     """Return the model with Gaussian noise on every tensor.
 
-    Parameters
-    ----------
-    checkpoint
-        The model.
-    size
-        Standard deviation of the noise relative to that of the tensor; norm gains get it relative to their
-        own spread, which is far smaller than the gains.
-    rng
-        Source of the noise.
+    `size` is relative to the standard deviation of the tensor; norm gains get it relative to their own
+    spread, which is far smaller than the gains.
     """
     return checkpoint.with_tensors(
         {

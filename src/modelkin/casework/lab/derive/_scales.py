@@ -25,14 +25,7 @@ def scale_residual(checkpoint: Checkpoint, *, factor: float) -> Checkpoint:
 
     With RMS norms only: they divide by the size of what they read. The small number that they add to it is
     scaled too, or the outputs would change a little. Tied embeddings are untied, because the output matrix
-    reads a norm.
-
-    Parameters
-    ----------
-    checkpoint
-        The model.
-    factor
-        Above zero: norms would pass a sign on to what reads them.
+    reads a norm. The factor is above zero: norms would pass a sign on to what reads them.
     """
     if factor <= 0:
         raise ValueError(f"factor must be above zero, got {factor}")
@@ -48,17 +41,9 @@ def scale_residual(checkpoint: Checkpoint, *, factor: float) -> Checkpoint:
 def insert_gains(checkpoint: Checkpoint, *, rng: np.random.Generator, spread: float = 0.2) -> Checkpoint:
     """Multiply the gains of every norm by random numbers and divide its readers. Preserves the function.
 
-    After `rotate_residual`, whose gains are all one, the model has gains again that look trained, and they
-    are unrelated to the old ones. Tied embeddings are untied.
-
-    Parameters
-    ----------
-    checkpoint
-        A model with RMS norms.
-    rng
-        Source of the factors.
-    spread
-        Standard deviation of their logarithm.
+    With RMS norms only. After `rotate_residual`, whose gains are all one, the model has gains again that look
+    trained, and they are unrelated to the old ones. Tied embeddings are untied. `spread` is the standard
+    deviation of the logarithm of the factors.
     """
     layout = require_rms(checkpoint)
     model = untied(checkpoint)
@@ -77,14 +62,7 @@ def insert_gains(checkpoint: Checkpoint, *, rng: np.random.Generator, spread: fl
 def scale_mlp_units(checkpoint: Checkpoint, *, rng: np.random.Generator, spread: float = 0.7) -> Checkpoint:
     """Scale each up row by a random number of either sign, and its down column back. Preserves the function.
 
-    Parameters
-    ----------
-    checkpoint
-        A model with gated MLPs.
-    rng
-        Source of the factors.
-    spread
-        Standard deviation of the logarithm of their size.
+    With gated MLPs only. `spread` is the standard deviation of the logarithm of the sizes.
     """
     require_rms(checkpoint)  # among our families, those with RMS norms have gated MLPs
     changed: dict[str, Floats] = {}
@@ -107,14 +85,7 @@ def flip_mlp_signs(checkpoint: Checkpoint) -> Checkpoint:
 def scale_heads(checkpoint: Checkpoint, *, rng: np.random.Generator, spread: float = 0.7) -> Checkpoint:
     """Scale the values of each KV head by a number of either sign, the output back. Preserves the function.
 
-    Parameters
-    ----------
-    checkpoint
-        A model of any family.
-    rng
-        Source of the factors.
-    spread
-        Standard deviation of the logarithm of their size.
+    `spread` is the standard deviation of the logarithm of the sizes.
     """
     layout = layout_of(checkpoint)
     changed: dict[str, Floats] = {}

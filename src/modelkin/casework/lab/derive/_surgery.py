@@ -19,12 +19,7 @@ __all__ = ["insert_idle_layer", "prune_heads", "prune_mlp_units", "prune_residua
 def reorder_layers(checkpoint: Checkpoint, layers: Sequence[int]) -> Checkpoint:
     """Return the model with these layers in this order. Changes the function.
 
-    Parameters
-    ----------
-    checkpoint
-        The model.
-    layers
-        Old numbers; ``[0, 1, 1, 2, 3]`` repeats layer 1, ``[0, 1, 3]`` drops layer 2.
+    ``[0, 1, 1, 2, 3]`` repeats layer 1, ``[0, 1, 3]`` drops layer 2.
     """
     n_layers = layout_of(checkpoint).layers
     for layer in layers:
@@ -59,16 +54,9 @@ def insert_idle_layer(checkpoint: Checkpoint, *, before: int) -> Checkpoint:
 def prune_mlp_units(
     checkpoint: Checkpoint, *, n_kept: int, rng: np.random.Generator | None = None
 ) -> Checkpoint:
-    """Return the model with the largest units of every MLP. Changes the function.
+    """Return the model with the `n_kept` largest units of every MLP. Changes the function.
 
-    Parameters
-    ----------
-    checkpoint
-        The model.
-    n_kept
-        How many units an MLP has afterwards.
-    rng
-        Source of their new order; None to keep the old one.
+    With an `rng`, they are reordered.
     """
     changed: dict[str, Floats] = {}
     for group in mlp_groups(checkpoint).values():
@@ -87,17 +75,8 @@ def prune_residual(
 ) -> Checkpoint:
     """Return a narrower model, with the dimensions that embeddings use most. Changes the function.
 
-    Heads keep their sizes, so attention is as wide inside as it was; transformers loads the result if
-    `n_kept` is a multiple of the number of heads.
-
-    Parameters
-    ----------
-    checkpoint
-        A model with RMS norms.
-    n_kept
-        Its width afterwards.
-    rng
-        Source of the new order of the dimensions; None to keep the old one.
+    With RMS norms only. Heads keep their sizes, so attention is as wide inside as it was; transformers loads
+    the result if `n_kept` is a multiple of the number of heads. With an `rng`, dimensions are reordered.
     """
     layout = layout_of(checkpoint)
     if layout.norm == "layer-norm":
@@ -115,12 +94,8 @@ def prune_residual(
 def prune_heads(checkpoint: Checkpoint, *, per_group: int) -> Checkpoint:
     """Return the model with fewer query heads in every KV group, in their old order. Changes the function.
 
-    Parameters
-    ----------
-    checkpoint
-        A model with RMS norms, whose heads need not add up to its width.
-    per_group
-        How many query heads a KV group has afterwards; those with the largest outputs stay.
+    The `per_group` with the largest outputs stay. With RMS norms only, and heads that need not add up to the
+    width.
     """
     layout = require_rms(checkpoint)
     if not 1 <= per_group <= layout.heads_per_kv:

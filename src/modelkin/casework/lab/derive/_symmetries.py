@@ -128,16 +128,8 @@ def fold_gains(checkpoint: Checkpoint) -> Checkpoint:
 def turn_rope_pairs(checkpoint: Checkpoint, *, rng: np.random.Generator, spread: float = 0.7) -> Checkpoint:
     """Scale each RoPE pair of the queries, the keys back, and rotate both alike. Preserves the function.
 
-    A pair is dimensions i and i + half of a head; all query heads of a KV group get the same factors.
-
-    Parameters
-    ----------
-    checkpoint
-        A model with rotary positions and without norms on queries and keys.
-    rng
-        Source of factors and angles.
-    spread
-        Standard deviation of the logarithm of the factors.
+    A pair is dimensions i and i + half of a head; all query heads of a KV group get the same factors. Queries
+    and keys must have no norms. `spread` is the standard deviation of the logarithm of the factors.
     """
     layout = rotary_layout(checkpoint)
     changed: dict[str, Floats] = {}

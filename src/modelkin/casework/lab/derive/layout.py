@@ -128,16 +128,9 @@ def mlp_groups(checkpoint: Checkpoint) -> dict[tuple[int | None, int | None], di
 def taken(
     checkpoint: Checkpoint, index: Mapping[Axis, NDArray[np.intp]], *, layer: int | None = None
 ) -> dict[str, Floats]:
-    """Return the tensors that have one of the axes, with the given indices taken in the given order.
+    """Return the tensors that have one of the axes, with the given old indices in their new order.
 
-    Parameters
-    ----------
-    checkpoint
-        The model.
-    index
-        For each axis, the old indices in their new order.
-    layer
-        The only layer to look at; None for the whole model.
+    With `layer`, only tensors of that layer.
     """
     changed: dict[str, Floats] = {}
     for name, array in checkpoint.tensors.items():
