@@ -61,10 +61,8 @@ def named_by_config(
 ) -> str | Message | None:
     """Return the file that a config tells transformers to load, or why it cannot; None if it says nothing.
 
-    Raises
-    ------
-    UnsupportedFormat
-        transformers can load the file, but modelkin does not read files of that name.
+    Raises `UnsupportedFormat` if transformers could load the file, but modelkin does not read files of that
+    name.
     """
     named = None if config is None else config.get(CONFIG_KEY)
     if named is None:

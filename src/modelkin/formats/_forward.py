@@ -32,13 +32,7 @@ _LAYER = re.compile(r"[0-9]+")
 
 @dataclass(slots=True)
 class Forward:
-    """A file read front to back in small windows; skipped bytes are not read.
-
-    Parameters
-    ----------
-    fetcher, file
-        What to read.
-    """
+    """A file read front to back in small windows; skipped bytes are not read."""
 
     fetcher: Fetcher
     file: str

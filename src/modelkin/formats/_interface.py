@@ -76,11 +76,5 @@ class Format(Protocol):
         ...
 
     def read(self, request: Request) -> Weights:
-        """Read the headers.
-
-        Raises
-        ------
-        FormatError
-            The file is malformed, hostile, or of a kind that cannot be read; the message says which.
-        """
+        """Read the headers. The `FormatError` says whether a file is malformed, hostile, or not readable."""
         ...

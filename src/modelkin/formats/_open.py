@@ -140,25 +140,11 @@ def read_weights(
 ) -> Weights:
     """Find the files with weights and read their headers.
 
-    Parameters
-    ----------
-    fetcher
-        Reads the model's files.
-    head_bytes
-        First read of each remote file; a longer header costs one more.
-    name
-        The weight file or shard index to open. By default it is found.
-    read_config
-        Reads ``config.json``, which says how some weights are quantised; called only where it is needed.
-    ignored
-        Prefixes of names to ignore.
-
-    Raises
-    ------
-    NotFound
-        There are no weights in a format that can be read.
-    FormatError
-        A file breaks the rules of its format.
+    `name` is the weight file or shard index to open; by default it is found. `head_bytes` is the first read
+    of each remote file; a longer header costs one more. `read_config` reads ``config.json``, which says how
+    some weights are quantised, and is called only where it is needed. Names that begin with one of `ignored`
+    are ignored. Raises `NotFound` if there are no weights in a format that can be read, and `FormatError` if
+    a file breaks the rules of its format.
     """
 
     def read(known: KnownFormat, entry: str, *, alone: bool = False) -> Weights:

@@ -174,13 +174,7 @@ def recognises(head: bytes) -> bool:
 
 
 def parse_header(head: bytes, *, file: str) -> Header:
-    """Read the sizes.
-
-    Raises
-    ------
-    FormatError
-        They are not those of a model.
-    """
+    """Read the sizes; those that are not of a model are refused."""
     if len(head) < _FIRST_BYTES:
         raise UnsupportedFormat(file, say("problem.header-short", least=_FIRST_BYTES, got=len(head)))
     (magic,) = struct.unpack("<I", head[:4])

@@ -44,21 +44,9 @@ class ShardIndex:
 
 
 def parse_shard_index(data: bytes, *, file: str, endings: tuple[str, ...] = (".safetensors",)) -> ShardIndex:
-    """Read an index file.
+    """Read an index file. Paths of shards are relative to its folder, and end in one of `endings`.
 
-    Parameters
-    ----------
-    data
-        The whole file.
-    file
-        Its path inside the model. Paths of shards are relative to its folder.
-    endings
-        Suffixes that names of shards may have.
-
-    Raises
-    ------
-    IndexFileError
-        It is not an index, lists a tensor twice, or names a file that it must not.
+    Raises `IndexFileError` if it is not an index, lists a tensor twice, or names a file that it must not.
     """
 
     def error(problem: Message) -> IndexFileError:
@@ -103,22 +91,9 @@ def join_shards(index: ShardIndex, shards: Mapping[str, Iterable[TensorInfo]], *
     """Check the index against the tensors of its shards, and make one index of them.
 
     Tensors that a shard holds but the index does not list are kept, as loaders do, and named in
-    `TensorIndex.unlisted`. Wrong entries are no reason to refuse a model that everybody loads, unless all
-    are wrong; `untrue_entries` lists them.
-
-    Parameters
-    ----------
-    index
-        The parsed index file.
-    shards
-        What each shard holds, by its path inside the model. Files that the index does not name are ignored.
-    file
-        Path of the index file, for messages.
-
-    Raises
-    ------
-    IndexFileError
-        A shard is missing, no tensor is in its shard, or a tensor is in two shards.
+    `TensorIndex.unlisted`. Wrong entries are no reason to refuse a model that everybody loads, unless all are
+    wrong; `untrue_entries` lists them. Shards that the index does not name are ignored. Raises
+    `IndexFileError` if a shard is missing, no tensor is in its shard, or a tensor is in two shards.
     """
     missing = [shard for shard in index.files if shard not in shards]
     if missing:

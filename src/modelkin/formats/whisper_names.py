@@ -71,13 +71,7 @@ def whisper_name(name: str) -> str:
 
 
 def whisper_config(dims: Mapping[str, object]) -> dict[str, object] | None:
-    """Return what ``config.json`` would say; None unless all sizes are there and fit together.
-
-    Parameters
-    ----------
-    dims
-        Sizes under the names of `DIMS`; others are ignored.
-    """
+    """Return what ``config.json`` would say; None unless all sizes of `DIMS` are there and fit together."""
     sizes = {name: value for name in DIMS if type(value := dims.get(name)) is int and value > 0}
     if len(sizes) < len(DIMS) or sizes["n_audio_state"] != sizes["n_text_state"]:
         return None

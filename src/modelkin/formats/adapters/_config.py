@@ -69,12 +69,8 @@ class AdapterConfig:
 def parse_adapter_config(data: bytes, *, file: str = CONFIG_FILE) -> AdapterConfig:
     """Read an adapter's config.
 
-    Raises
-    ------
-    ConfigError
-        It is not what it claims to be.
-    UnsupportedFormat
-        It is a kind of adapter that cannot be applied; the message says which, and why.
+    Raises `ConfigError` if it is not what it claims to be, and `UnsupportedFormat` for a kind of adapter that
+    cannot be applied; the message says which, and why.
     """
     fields = _Fields(_document(data, file), file)
     kind = fields.text("peft_type") or "(none)"

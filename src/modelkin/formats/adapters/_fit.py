@@ -47,10 +47,7 @@ class AdapterTensors:
 def sort_out(index: TensorIndex) -> AdapterTensors:
     """Return what each tensor of an adapter's file is for.
 
-    Raises
-    ------
-    UnsupportedFormat
-        A tensor has a name that no LoRA adapter uses, or one half of a pair is missing.
+    A name that no LoRA adapter uses, or half a pair, is refused as `UnsupportedFormat`.
     """
     found: dict[str, dict[str, TensorInfo]] = {}
     replaced: dict[str, TensorInfo] = {}

@@ -45,19 +45,9 @@ AdapterPlace = Literal["none", "alone", "embedded"]
 def place_of_adapter(source: Source, entry: str | None, *, base_named: bool = False) -> AdapterPlace:
     """Say whether a reference names an adapter. Looks only at file names.
 
-    Parameters
-    ----------
-    source
-        The files.
-    entry
-        The file that the reference names.
-    base_named
-        Whether a base is named, so that an adapter must be meant.
-
-    Raises
-    ------
-    UnsupportedFormat
-        There are both a whole model and an adapter, and loaders do not agree on which is the model.
+    `entry` is the file that the reference names. If a base is named, an adapter must be meant. Raises
+    `UnsupportedFormat` if there are both a whole model and an adapter: loaders do not agree on which is the
+    model.
     """
     if entry is not None:
         return "alone" if entry in ADAPTER_FILES and source.find(CONFIG_FILE) is not None else "none"
@@ -138,13 +128,7 @@ class OpenedAdapter:
     """Whether the base is in the adapter's folder."""
 
     def weights(self, *, head_bytes: int, read_config: Callable[[], Mapping[str, object] | None]) -> Weights:
-        """Read the headers of both.
-
-        Raises
-        ------
-        FormatError
-            The adapter cannot be applied, or something in one of the files is wrong.
-        """
+        """Read the headers of both; raises `FormatError` if one is wrong or the adapter cannot be applied."""
         if isinstance(self.config, FormatError):
             if self.embedded:
                 self.config.hint = _MODEL_ALONE
@@ -182,31 +166,12 @@ def open_adapter(
 ) -> OpenedAdapter:
     """Find the base of an adapter, and show both as one model.
 
-    Parameters
-    ----------
-    source
-        The adapter's files.
-    ref
-        The reference as the user wrote it.
-    base
-        The base that the user named; None to follow the adapter's config as far as that is safe.
-    known
-        Where the user says that bases are which configs name.
-    embedded
-        Whether the base is the model in the same folder.
-    open_base
-        Opens a base with the adapter's options and budget.
-    make_fetcher
-        Makes a fetcher that continues the adapter's ledger.
-    shown_in_front
-        Files that the adapter may bring itself, such as a tokenizer.
-
-    Raises
-    ------
-    UnsupportedFormat
-        The base is itself an adapter.
-    SourceError
-        The base that the user named cannot be opened.
+    `ref` is what the user wrote, `base` the base that the user named; None follows the adapter's config as
+    far as that is safe. `known` says where bases are which configs name; an `embedded` base is the model in
+    the same folder. `open_base` opens a base with the adapter's options and budget, `make_fetcher` continues
+    the adapter's ledger. Files in `shown_in_front`, such as a tokenizer, the adapter may bring itself. Raises
+    `UnsupportedFormat` if the base is itself an adapter, and `SourceError` if the base that the user named
+    cannot be opened.
     """
 
     def together(behind: Source | None) -> Fetcher:

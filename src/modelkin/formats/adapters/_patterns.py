@@ -125,13 +125,7 @@ class Patterns(Generic[Value]):
 
     @classmethod
     def of_items(cls, items: Mapping[str, Value], file: str) -> Patterns[Value]:
-        """Take the keys in their order.
-
-        Raises
-        ------
-        ConfigError, UnsupportedFormat
-            Too many keys, or an expression that is not evaluated.
-        """
+        """Take the keys in their order; too many, or an expression that is not evaluated, are refused."""
         if len(items) > MAX_KEYS:
             raise ConfigError(file, say("problem.patterns-most", most=MAX_KEYS, n=len(items)))
         plain: dict[str, tuple[int, Value]] = {}

@@ -52,13 +52,7 @@ class AdapterRecord:
 
 
 def apply_fit(config: AdapterConfig, fit: Fit, base: TensorIndex, *, file: str) -> TensorIndex:
-    """Return the base's tensors as the adapter changes them.
-
-    Raises
-    ------
-    UnsupportedFormat
-        The adapter does not fit the base.
-    """
+    """Return the base's tensors as the adapter changes them; `UnsupportedFormat` if it does not fit."""
     if fit.problems:
         first, more = fit.problems[0], len(fit.problems) - 1
         problem = say("problem.adapter-misfit", problem=first)
@@ -112,10 +106,7 @@ def put_on_base(
 ) -> Weights:
     """Read an adapter's headers and apply it to the weights of its base, which are read on demand.
 
-    Raises
-    ------
-    UnsupportedFormat
-        It has parts that cannot be applied, or does not fit.
+    Raises `UnsupportedFormat` if it has parts that cannot be applied, or does not fit.
     """
     own = _own_weights(fetcher, head_bytes)
     fit = fit_to_base(config, sort_out(own.index), base.index)

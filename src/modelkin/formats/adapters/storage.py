@@ -38,20 +38,10 @@ Plans: TypeAlias = Mapping[str, SlicePlan]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LowRank:
-    """A matrix with a low-rank update.
+    """A matrix with a low-rank update: `scale` times the product of b (outputs, rank) and a (rank, inputs).
 
-    Parameters
-    ----------
-    base
-        The weight as stored.
-    a, b
-        The factors, (rank, inputs) and (outputs, rank).
-    scale
-        What their product is multiplied by.
-    inputs_first
-        Whether the weight is (inputs, outputs).
-    magnitude
-        Trained lengths, one per output (DoRA); None to leave the lengths as they are.
+    The weight as stored is (inputs, outputs) if `inputs_first`. `magnitude` has trained lengths, one per
+    output (DoRA); None leaves the lengths as they are.
     """
 
     base: TensorInfo

@@ -54,13 +54,7 @@ class ModelFile:
 
 
 def read_contents(reader: Forward) -> ModelFile:
-    """Walk through a file.
-
-    Raises
-    ------
-    FormatError
-        It is truncated, repeats itself, or is not such a file.
-    """
+    """Walk through a file; one that is truncated, repeats itself, or is not such a file is refused."""
     version = reader.number("I", say("part.version"))
     if version not in VERSIONS:
         raise UnsupportedFormat(
@@ -169,17 +163,7 @@ class VariableRows:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Translation:
-    """How a specification is read.
-
-    Parameters
-    ----------
-    cuts
-        All tensors.
-    config
-        What ``config.json`` of transformers would say; None if the specification is unknown.
-    notes
-        What a reader should know.
-    """
+    """How a specification is read: all tensors, and what ``config.json`` would say; None if it is unknown."""
 
     cuts: tuple[VariableRows, ...]
     config: Mapping[str, object] | None

@@ -74,22 +74,10 @@ class CTranslate2Format:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScaledCodes:
-    """Integers that were multiplied by a scale, one per group of lines.
+    """Integers (``i1`` or ``i2``) that were multiplied by a scale, one per group of lines.
 
-    Parameters
-    ----------
-    file, start
-        Where the codes begin.
-    code
-        ``i1`` or ``i2``.
-    n_lines, width
-        Lines of codes.
-    scales
-        Where the scales begin, float32; None for `scale`.
-    lines_per_scale
-        Number of lines that share one; 0 if all do.
-    scale
-        The scale of all, if the file has none.
+    The float32 scales begin at `scales`; None stands for `scale`, the one of all. `lines_per_scale` lines
+    share one; 0 if all do.
     """
 
     file: str

@@ -160,15 +160,8 @@ def config_of(
 ) -> dict[str, object]:
     """Return a config with the fields that the file states, under their names in transformers.
 
-    Parameters
-    ----------
-    metadata
-        The keys.
-    architecture
-        How the model family calls its fields.
-    shapes
-        Of the tensors as the file names them: they tell the size of the vocabulary, and whether the head is
-        tied.
+    Shapes of the tensors, as the file names them, tell the size of the vocabulary and whether the head is
+    tied.
     """
     prefix = metadata.architecture
     config: dict[str, object] = {"model_type": architecture.model_type}

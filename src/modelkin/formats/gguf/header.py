@@ -153,28 +153,10 @@ class _Cursor:
 
 
 def parse_header(data: bytes, *, file: str, file_size: int) -> GgufHeader | None:
-    """Read the header from the beginning of a file.
+    """Read the header from the first bytes of a file; None if it is longer than `data`.
 
-    Parameters
-    ----------
-    data
-        The first bytes of the file, as many as are at hand.
-    file
-        For messages.
-    file_size
-        Length of the whole file: nothing may lie beyond it.
-
-    Returns
-    -------
-    GgufHeader or None
-        None if the header is longer than `data`.
-
-    Raises
-    ------
-    HeaderError
-        The header breaks the rules of the format.
-    UnsupportedFormat
-        An old version, big-endian numbers, or a number type that cannot be read.
+    Nothing may lie beyond `file_size`. Raises `HeaderError` if the header breaks the rules of the format, and
+    `UnsupportedFormat` for an old version, big-endian numbers, or a number type that cannot be read.
     """
     cursor = _Cursor(data, file, file_size)
     try:

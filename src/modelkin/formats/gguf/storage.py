@@ -61,16 +61,8 @@ class RopeRows:
 class Groups:
     """Queries, keys and values that belong together per group of heads, but were stored by kind.
 
-    Parameters
-    ----------
-    sizes
-        Rows of one group, by kind.
-    parts
-        Which stored tensor holds each kind.
-    firsts
-        Its first row in there.
-    head_dims
-        For a kind whose rows were paired as `RopeRows` says; 0 for others.
+    `sizes` are the rows of one group by kind, `parts` which stored tensor holds each kind, `firsts` its first
+    row in there, and `head_dims` for a kind whose rows were paired as `RopeRows` says; 0 for others.
     """
 
     sizes: tuple[int, ...]

@@ -39,12 +39,7 @@ _LATENT = ("attn_k_b", "attn_v_b")
 class TensorTable:
     """Collects the tensors of a model under the names that transformers has for them.
 
-    Parameters
-    ----------
-    metadata
-        Of the first file: head counts are in there.
-    architecture
-        What is known of it.
+    The metadata is that of the first file: head counts are in there.
     """
 
     def __init__(self, metadata: Metadata, architecture: GgufArchitecture) -> None:

@@ -33,13 +33,7 @@ _SPECIAL = {
 
 @final
 class TokenizerFiles(Mapping[str, bytes]):
-    """Both files, each made when it is first read.
-
-    Parameters
-    ----------
-    metadata
-        The keys of the file.
-    """
+    """Both files, made from the keys of the model's file when they are first read."""
 
     def __init__(self, metadata: Metadata) -> None:
         self._metadata = metadata

@@ -116,21 +116,9 @@ _FOUR = np.uint8(4)
 
 
 def decode_rows(data: Buffer, kind: GgmlType, *, n_rows: int, width: int) -> Array:
-    """Return whole rows as numbers.
+    """Return whole rows of exactly these bytes as numbers (rows, width); `width` is a multiple of the block.
 
-    Parameters
-    ----------
-    data
-        Exactly the bytes of these rows.
-    kind
-        How they are stored.
-    n_rows, width
-        The shape of the result; `width` is a multiple of the block.
-
-    Returns
-    -------
-    ndarray
-        (rows, width), float32; for plain types as `modelkin.tensors.decode` says.
+    The result is float32; for plain types as `modelkin.tensors.decode` says.
     """
     if kind.plain is not None:
         return decode(data, kind.plain, n_rows * width).reshape(n_rows, width)

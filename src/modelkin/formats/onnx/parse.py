@@ -63,15 +63,7 @@ class _Message:
 
 
 def parse(wire: Wire, external: External) -> Graph:
-    """Walk over a whole file.
-
-    Parameters
-    ----------
-    wire
-        Its fields.
-    external
-        Finds the data of tensors stored in other files, and checks the location.
-    """
+    """Walk over the fields of a whole file; `external` finds data in other files, and checks the location."""
     return _Parser(wire, external).model()
 
 

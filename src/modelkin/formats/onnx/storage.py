@@ -307,18 +307,10 @@ def _rounded(values: Array, dtype: str) -> Array:
 def factor_shape(
     factors: OnnxTensor, codes: Sequence[int], *, axis: int | None, block: int = 0
 ) -> tuple[int, ...] | None:
-    """Return the shape of scales relative to codes, or None if they do not fit.
+    """Return the shape of scales or zero points relative to codes, or None if they do not fit.
 
-    Parameters
-    ----------
-    factors
-        The scales or zero points.
-    codes
-        Shape of the codes.
-    axis
-        The axis that an operator names; None if they are broadcast as they are.
-    block
-        Codes along that axis that share one.
+    `axis` is the one that an operator names, with `block` codes along it that share a scale; None if scales
+    are broadcast as they are.
     """
     if factors.n_elements == 1:
         return (1,) * len(codes)

@@ -225,15 +225,7 @@ class NBitBlocks:
 
 
 class External:
-    """Finds the data of one graph's tensors.
-
-    Parameters
-    ----------
-    source
-        The model's files; nothing outside is ever looked at.
-    file
-        The graph. Locations are relative to its folder.
-    """
+    """Finds the data of one graph's tensors, relative to its folder and nowhere outside the model."""
 
     def __init__(self, source: Source, file: str) -> None:
         self._source = source

@@ -37,15 +37,7 @@ _Piece = tuple[ByteRange, memoryview]
 
 
 class Window:
-    """Some bytes of one file.
-
-    Parameters
-    ----------
-    fetcher, info
-        Read it.
-    head_bytes
-        First read of a remote file.
-    """
+    """Some bytes of one file; `head_bytes` are read of a remote file first."""
 
     def __init__(self, fetcher: Fetcher, info: FileInfo, *, head_bytes: int) -> None:
         self.file = info.name
@@ -188,14 +180,9 @@ class Wire:
         raise HeaderError(self.file, problem, hint=hint or "The file is cut short, damaged, or not ONNX.")
 
     def fields(self, start: int, stop: int, kinds: Mapping[int, tuple[int, ...]]) -> Iterator[Field]:
-        """Yield the fields of the message at that place. Each is read on demand.
+        """Yield the fields of the message between `start` and `stop`, each read on demand.
 
-        Parameters
-        ----------
-        start, stop
-            Where the message lies.
-        kinds
-            Wire types that each known field may have.
+        `kinds` has the wire types that each known field may have.
         """
         position = start
         while position < stop:

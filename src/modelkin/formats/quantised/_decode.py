@@ -57,28 +57,14 @@ def decode_index(
 ) -> tuple[TensorIndex, tuple[str, ...], tuple[Message, ...]]:
     """Put quantised tensors together.
 
-    Parameters
-    ----------
-    index
-        All tensors as they are stored.
-    config
-        Contents of ``config.json``, if there is one: it names the scheme.
-    read_small
-        Reads small tensors by name, all with one fetch: called once or twice, and only where a scheme keeps
-        shapes in tensors.
+    Returns the weights under the names they have when nothing is quantised, without the tensors they are made
+    of; the names of tensors that cannot be used; and what a reader should know. If nothing is quantised, the
+    index is the given one.
 
-    Returns
-    -------
-    index, left_out, notes
-        The weights under the names they have when nothing is quantised, without the tensors they are made of;
-        the names of tensors that cannot be used; and what a reader should know. If nothing is quantised, the
-        index is the given one.
-
-    Raises
-    ------
-    FormatError
-        Parts of weights contradict each other or are missing, for much of the model. An unknown scheme is not
-        an error: its tensors stay as they are, and a note says so.
+    The contents of ``config.json`` name the scheme. `read_small` reads small tensors by name, all with one
+    fetch: it is called once or twice, and only where a scheme keeps shapes in tensors. Raises `FormatError`
+    if parts of weights contradict each other or are missing, for much of the model. An unknown scheme is not
+    an error: its tensors stay as they are, and a note says so.
     """
     settings = _by_layout(read_settings(config))
     checkpoint = SchemeInput(index=index, settings=settings, read_small=read_small)
@@ -126,13 +112,7 @@ def _found(checkpoint: SchemeInput, finders: Iterable[_Find]) -> dict[str, Found
 
 
 def _left_out(checkpoint: SchemeInput, found: Mapping[str, FoundWeight]) -> set[str]:
-    """Return the names of tensors that cannot be used.
-
-    Raises
-    ------
-    HeaderError
-        They are so much of the model that it cannot count as read.
-    """
+    """Return the names of tensors that cannot be used, or refuse a model of which they are too much."""
     index = checkpoint.index
     used = {name for one in found.values() for name in one.uses}
     left_out: set[str] = set()

@@ -105,17 +105,7 @@ def _layouts(checkpoint: SchemeInput) -> Mapping[str, bytes | None]:
 def block_grid(
     checkpoint: SchemeInput, codes: TensorInfo, scales: TensorInfo, *, default: tuple[int, int] | None
 ) -> ScaleGrid:
-    """Return which scale applies to which weights, as both shapes say.
-
-    Parameters
-    ----------
-    checkpoint
-        Its config may name the size of blocks.
-    codes, scales
-        The tensors.
-    default
-        Block size if the config names none.
-    """
+    """Return which scale applies to which weights, as both shapes and the block size of the config say."""
     shape = codes.shape
     if all(length == 1 for length in scales.shape):
         return whole_grid(Plain(info=replace(scales, shape=(1, 1)), n_columns=1), shape)

@@ -95,13 +95,7 @@ _MOST_AXES = 4
 
 
 def fail(info: TensorInfo, problem: Message, *, hint: str = _HINT) -> NoReturn:
-    """Refuse a tensor.
-
-    Raises
-    ------
-    HeaderError
-        Always: with the file, the tensor and the problem.
-    """
+    """Refuse a tensor: raise `HeaderError` with the file, the tensor and the problem."""
     raise HeaderError(
         info.file, say("problem.tensor-problem", name=quoted(info.name), problem=problem), hint=hint
     )

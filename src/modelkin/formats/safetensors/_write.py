@@ -54,12 +54,8 @@ def safetensors_bytes(
 ) -> bytes:
     """Return a whole file, in the order in which the safetensors library writes.
 
-    Parameters
-    ----------
-    tensors
-        Arrays of numpy or ml_dtypes, or `RawTensor` for everything else.
-    metadata
-        The strings under ``__metadata__``; ``{"format": "pt"}`` when None.
+    Tensors are arrays of numpy or ml_dtypes, or `RawTensor` for everything else. ``__metadata__`` is
+    ``{"format": "pt"}`` by default.
     """
     raw = {name: raw_tensor(tensor) for name, tensor in tensors.items()}
     layout = {name: (tensor.dtype, tensor.shape, len(tensor.data)) for name, tensor in raw.items()}
@@ -72,12 +68,7 @@ def safetensors_head(
 ) -> tuple[bytes, list[str]]:
     """Return everything before the data, and the names in the order of their data.
 
-    Parameters
-    ----------
-    layout
-        Dtype name, shape and number of bytes of each tensor.
-    metadata
-        As in `safetensors_bytes`.
+    `layout` has dtype name, shape and number of bytes of each tensor.
     """
     order = sorted(layout, key=lambda name: (-_WIDTHS.get(layout[name][0], 1), name))
     header: dict[str, Any] = {"__metadata__": dict({"format": "pt"} if metadata is None else metadata)}

@@ -67,19 +67,8 @@ class SafetensorsHeader:
 def header_length(prefix: bytes, *, file: str, file_size: int) -> int:
     """Return where the header ends: eight bytes of length and the JSON text.
 
-    Parameters
-    ----------
-    prefix
-        The file's first bytes, at least eight unless the file is shorter.
-    file
-        Path of the file inside its model, for messages.
-    file_size
-        Number of bytes of the whole file.
-
-    Raises
-    ------
-    HeaderError
-        The length is impossible for this file, or larger than any header may be.
+    `prefix` is at least eight bytes unless the file is shorter. A length that is impossible for a file of
+    this size, or larger than any header may be, is a `HeaderError`.
     """
     if file_size < PREFIX_BYTES or len(prefix) < PREFIX_BYTES:
         raise HeaderError(
@@ -109,25 +98,10 @@ def header_length(prefix: bytes, *, file: str, file_size: int) -> int:
 def parse_header(data: bytes, *, file: str, file_size: int, is_part: bool = False) -> SafetensorsHeader:
     """Read a header, and refuse it unless it describes its file exactly.
 
-    Parameters
-    ----------
-    data
-        The file's first bytes, exactly as many as `header_length` says.
-    file
-        Path of the file inside its model; goes into each `TensorInfo`.
-    file_size
-        Number of bytes of the whole file: the tensors must fill it to the last byte.
-    is_part
-        Whether there are other files, so that this one may hold only tensors with unprintable names.
-
-    Raises
-    ------
-    HeaderError
-        The header breaks a rule. The message names the tensor, what was expected and what was found.
-
-    Notes
-    -----
-    Memory is that of the result: the text is scanned in place, and the scan ends at the first deviation.
+    `data` is exactly as long as `header_length` says, and the tensors must fill the file to its last byte. If
+    there are other files (`is_part`), this one may hold only tensors with unprintable names. The
+    `HeaderError` names the tensor, what was expected and what was found. Memory is that of the result: the
+    text is scanned in place, and the scan ends at the first deviation.
     """
     end = header_length(data[:PREFIX_BYTES], file=file, file_size=file_size)
     if len(data) != end:

@@ -65,25 +65,10 @@ def read_index(
 ) -> tuple[TensorIndex, tuple[str, ...], tuple[Message, ...]]:
     """Read the headers of a file or of all shards of an index, at once where the source has a listing.
 
-    Returns the tensors, the names of those left out because of their names, and notes.
-
-    Parameters
-    ----------
-    fetcher
-        Reads the model's files.
-    name
-        The weight file or shard index to open.
-    head_bytes
-        First read of each file; a longer header costs one more.
-    alone
-        Whether to read only that file, even if it is named like a part.
-
-    Raises
-    ------
-    NotFound
-        There is no such file.
-    FormatError
-        A header or the shard index breaks the rules.
+    Returns the tensors, the names of those left out because of their names, and notes. `head_bytes` is the
+    first read of each file; a longer header costs one more. If `alone`, only that file is read, even if it is
+    named like a part. Raises `NotFound` if there is no such file, and `FormatError` if a header or the shard
+    index breaks the rules.
     """
     if not fetcher.source.remote:
         head_bytes = PREFIX_BYTES  # a disk is fast: read the length of the header first, then exactly that

@@ -30,15 +30,7 @@ Steps: TypeAlias = Generator[list[ByteRange], Reads, T]
 
 
 def run_together(fetcher: Fetcher, readers: Mapping[str, Steps[T]]) -> dict[str, T]:
-    """Run the readers of several files side by side: one fetch per step for all of them.
-
-    Parameters
-    ----------
-    fetcher
-        Reads the files.
-    readers
-        By file.
-    """
+    """Run the readers of several files side by side: one fetch per step for all of them."""
     results: dict[str, T] = {}
     wanted: dict[str, list[ByteRange]] = {}
 
@@ -99,19 +91,10 @@ class TorchContents:
 
 
 def contents_of(file: str, *, size: int, head_bytes: int, check: bool) -> Steps[TorchContents]:
-    """Read what a file holds, without its numbers.
+    """Read what a file holds, without its numbers; `head_bytes` of its beginning are read at first.
 
-    Parameters
-    ----------
-    file
-        Path of the file.
-    size
-        Its number of bytes.
-    head_bytes
-        How much of its beginning to read at first.
-    check
-        In the older layout, also read the eight bytes before each storage. They only repeat what the pickle
-        says, and each costs a request over a network.
+    With `check`, in the older layout, also read the eight bytes before each storage. They only repeat what
+    the pickle says, and each costs a request over a network.
     """
     head = ByteRange(0, min(size, max(head_bytes, 512)))
     tail = ByteRange(max(0, size - max(_DIRECTORY_GUESS, TAIL_BYTES)), size)

@@ -64,10 +64,7 @@ class StateDict:
 def find_state(top: Value, *, file: str, is_part: bool = False) -> StateDict:
     """Find the weights in the object of a file. One of several files may hold none.
 
-    Raises
-    ------
-    FormatError
-        There are none, they are nested too deep, or two have the same name.
+    Raises `FormatError` if there are none, they are nested too deep, or two have the same name.
     """
     if isinstance(top, TensorRef):
         raise UnsupportedFormat(plain(file), say("problem.single-tensor"))

@@ -81,10 +81,8 @@ class Archive:
     def data_of(self, member: Member, header: bytes) -> ByteRange:
         """Return where a member's data lies, after comparing its local header with the directory.
 
-        Raises
-        ------
-        FormatError
-            They say different things, or the data is compressed or overlaps something else.
+        Raises `FormatError` if they say different things, or the data is compressed or overlaps something
+        else.
         """
         where = say("part.member", name=quoted(member.name))
         if len(header) < LOCAL.size + len(member.raw_name) or not header.startswith(_LOCAL_MAGIC):
@@ -113,14 +111,7 @@ class Archive:
 def find_directory(tail: bytes, *, file: str, file_size: int) -> tuple[ByteRange, int]:
     """Return where the directory lies, and how many entries it has.
 
-    Parameters
-    ----------
-    tail
-        The file's last `TAIL_BYTES` bytes, or all of a shorter file.
-    file
-        Path of the file, for messages.
-    file_size
-        Number of bytes of the whole file.
+    `tail` is the file's last `TAIL_BYTES` bytes, or all of a shorter file.
     """
     hint = "The file is cut short, damaged, or has something after its end; fetch it again."
     if len(tail) < END.size or tail[-END.size : -END.size + 4] != _END_MAGIC:

@@ -157,23 +157,9 @@ _FREE_ELEMENTS = 1 << 20
 
 
 def place_tensor(name: str, tensor: TensorRef, *, file: str, place: ByteRange) -> TensorInfo:
-    """Describe a tensor by the bytes of its file.
+    """Describe a tensor of a pickle by the bytes of its file, given where its storage lies.
 
-    Parameters
-    ----------
-    name
-        What to call it.
-    tensor
-        As the pickle describes it.
-    file
-        Path of the file.
-    place
-        Where its storage lies.
-
-    Raises
-    ------
-    HeaderError
-        It goes beyond its storage, or repeats a few numbers absurdly often.
+    Raises `HeaderError` if it goes beyond its storage, or repeats a few numbers absurdly often.
     """
     where = say("part.tensor", name=quoted(name))
     shape, width = tensor.shape, element_bytes(tensor.dtype)

@@ -45,23 +45,10 @@ _REFUSED: Final = {
 
 
 class Machine(PickleStack):
-    """Reads one pickle.
+    """Reads one pickle; classes of TorchScript only if it is a `script`.
 
-    Parameters
-    ----------
-    data, start, file
-        As of `PickleStack`.
-    script
-        Whether classes of TorchScript may be there.
-
-    Attributes
-    ----------
-    position
-        After `load`: just after the pickle.
-    storages
-        Every storage that was named, by its key.
-    unknown
-        Names that are not in the table; they were not called, or there would be no result.
+    After `load`, `position` is just after the pickle, `storages` has every storage that was named, by its
+    key, and `unknown` the names that are not in the table; they were not called, or there would be no result.
     """
 
     def __init__(self, data: bytes, *, start: int = 0, file: str, script: bool = False) -> None:
@@ -74,12 +61,8 @@ class Machine(PickleStack):
     def load(self) -> Value:
         """Run the pickle up to its end.
 
-        Raises
-        ------
-        FormatError
-            It is malformed, or would do more than hold data.
-        PickleEnds
-            The bytes end before it does.
+        Raises `FormatError` if it is malformed or would do more than hold data, and `PickleEnds` if the bytes
+        end before it does.
         """
         data, handlers = self._data, _HANDLERS
         if data[self._start : self._start + 1] not in (b"", b"\x80"):

@@ -29,17 +29,7 @@ class PickleEnds(Exception):
 
 
 class PickleStack:
-    """What the instructions work on.
-
-    Parameters
-    ----------
-    data
-        Bytes that hold the pickle.
-    start
-        Where it begins.
-    file
-        Path of the file, for messages.
-    """
+    """What the instructions of the pickle that begins at `start` work on."""
 
     def __init__(self, data: bytes, *, start: int, file: str) -> None:
         self.position = start

@@ -79,13 +79,7 @@ strings cannot, as Python salts their hashes."""
 
 
 def checked_key(key: Value) -> Value:
-    """Return a key of a dictionary, unless comparing or hashing it could take forever.
-
-    Raises
-    ------
-    Refusal
-        It is not a short key.
-    """
+    """Return a key of a dictionary, or refuse it if comparing or hashing it could take forever."""
     if isinstance(key, _NAMES):
         return key
     parts = key if isinstance(key, tuple) and len(key) <= _MAX_KEY_PARTS else [key]
@@ -167,13 +161,7 @@ _TENSOR_CLASSES: Final = frozenset(
 
 
 def storage_of(pid: Value) -> StorageRef:
-    """Return the storage that a persistent id names: ``('storage', type, key, location, numel)``.
-
-    Raises
-    ------
-    Refusal
-        It names something else.
-    """
+    """Return the storage of a persistent id, ``('storage', type, key, location, numel)``, or refuse it."""
     if not isinstance(pid, tuple) or len(pid) not in (5, 6) or pid[0] != "storage":
         raise Refusal(say("problem.pickle-storage-parts"))
     _, kind, key, location, numel = pid[:5]
