@@ -160,13 +160,7 @@ _NOTHING = "default-src 'none'"
 
 
 def write_atlas(atlas: Atlas, folder: str | os.PathLike[str], *, language: str = "en") -> int:
-    """Write an atlas as a folder of pages, and its record; return how many files were written.
-
-    Raises
-    ------
-    UsageError
-        The folder cannot be made or written, or there are no texts in the language.
-    """
+    """Write an atlas as a folder of pages, and its record; return how many files were written."""
     site, place = AtlasSite(atlas, language=language), Path(folder)
     paths = site.paths()
     count = 0

@@ -126,13 +126,7 @@ def _value(value: Value) -> object:
 
 
 def parse(text: str, where: str) -> object:
-    """Read a JSON document without repeated keys, NaN or infinities.
-
-    Raises
-    ------
-    FormatError
-        It is something else.
-    """
+    """Read a JSON document without repeated keys, NaN or infinities; anything else is a `FormatError`."""
     try:
         return json.loads(
             text,
@@ -146,20 +140,7 @@ def parse(text: str, where: str) -> object:
 
 
 def from_json(kind: type[_Record], text: str, *, where: str, hint: str = "") -> _Record:
-    """Read a record that has a schema.
-
-    Parameters
-    ----------
-    where
-        Name of the document in errors.
-    hint
-        Hint for a document that follows another schema.
-
-    Raises
-    ------
-    FormatError
-        It is not JSON, follows another schema, or has keys or values that the schema does not allow.
-    """
+    """Read a record that has a schema, strictly; `hint` is for a document that follows another schema."""
     reader = Reader(where)
     document = parse(text, where)
     if not isinstance(document, dict):

@@ -53,22 +53,9 @@ def write_folder(
     """Write the record, ``report.html``, ``REPORT.md`` and ``tensors.csv``; return their paths.
 
     The folder is created if it is missing. Each file is complete or absent: it is written to a temporary file
-    and then moved, so that an older report is never left half overwritten.
-
-    Parameters
-    ----------
-    language
-        Of the page and the document.
-    dpi, formats
-        Of figures for papers and slides, which take as long as everything else; by default none are drawn.
-    progress
-        Told how many figures are drawn.
-
-    Raises
-    ------
-    UsageError
-        The folder cannot be made or written, holds the report of another pair, or there are no texts in the
-        language.
+    and then moved, so that an older report is never left half overwritten. Figures for papers and slides take
+    as long as everything else; by default there are no `formats` to draw. Raises `UsageError` if the folder
+    cannot be made or written, or holds the report of another pair.
     """
     texts = load_language(language)
     check_folder(folder, (result.candidate.origin, result.base.origin))
@@ -103,15 +90,8 @@ def _manifest(files: Mapping[str, str | bytes]) -> str:
 def check_folder(folder: str | os.PathLike[str], origins: tuple[str, str]) -> None:
     """Check that a folder is free for the report of a pair, or holds an earlier one of the same pair.
 
-    Parameters
-    ----------
-    origins
-        Where candidate and base are, as `Location.origin` says.
-
-    Raises
-    ------
-    UsageError
-        It is a file, or holds the report of another pair or a record that cannot be read.
+    `origins` are those of candidate and base. Raises `UsageError` if it is a file, or holds the report of
+    another pair or a record that cannot be read.
     """
     if Path(folder).exists() and not Path(folder).is_dir():
         raise UsageError(str(folder), say("problem.report-place"))
@@ -161,13 +141,7 @@ def matrix_markdown(result: MatrixResult, language: str = "en") -> str:
 def write_matrix(
     result: MatrixResult, folder: str | os.PathLike[str], *, language: str = "en"
 ) -> tuple[Path, ...]:
-    """Write ``matrix.json``, ``matrix.csv`` and ``MATRIX.md``; return their paths.
-
-    Raises
-    ------
-    UsageError
-        The folder cannot be made or written.
-    """
+    """Write ``matrix.json``, ``matrix.csv`` and ``MATRIX.md``; return their paths."""
     return write_files(
         Path(folder),
         {
@@ -181,13 +155,7 @@ def write_matrix(
 def write_diff(
     result: ModelDiff, folder: str | os.PathLike[str], *, language: str = "en"
 ) -> tuple[Path, ...]:
-    """Write ``diff.json``, ``report.html``, ``REPORT.md``, ``tensors.csv`` and the figure.
-
-    Raises
-    ------
-    UsageError
-        The folder cannot be made or written, or there are no texts in the language.
-    """
+    """Write ``diff.json``, ``report.html``, ``REPORT.md``, ``tensors.csv`` and the figure."""
     texts, files = load_language(language), _change_figure(result)
     picture = "figures/change.svg" if files else ""
     view = diff_view(result, texts, picture=picture)
@@ -233,13 +201,7 @@ def scan_html(result: ScanResult, language: Language = ENGLISH) -> str:
 def write_scan(
     result: ScanResult, folder: str | os.PathLike[str], *, language: str = "en"
 ) -> tuple[Path, ...]:
-    """Write ``scan.json``, ``report.html``, ``REPORT.md``, and a report folder for each verified hit.
-
-    Raises
-    ------
-    UsageError
-        The folder cannot be made or written.
-    """
+    """Write ``scan.json``, ``report.html``, ``REPORT.md``, and a report folder for each verified hit."""
     texts = load_language(language)
     place = Path(folder)
     files = write_files(

@@ -16,15 +16,7 @@ LANGUAGES = ("en", "ko")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Language:
-    """Texts of one language.
-
-    Parameters
-    ----------
-    code
-        Such as ``en``; also the ``lang`` of an HTML page.
-    texts
-        ``table.key`` -> text.
-    """
+    """Texts of one language by ``table.key``; its code, such as ``en``, is also the ``lang`` of a page."""
 
     code: str
     texts: Mapping[str, str] = field(repr=False)
@@ -83,13 +75,7 @@ class _Several(tuple[str, ...]):
 
 @cache
 def load_language(code: str) -> Language:
-    """Read a language.
-
-    Raises
-    ------
-    UsageError
-        There are no texts in this language.
-    """
+    """Read a language; `UsageError` if there are no texts in it."""
     if code not in LANGUAGES:
         raise UsageError(code, say("problem.report-language", known=", ".join(LANGUAGES)))
     return Language(code=code, texts=read_texts("modelkin.document", "texts", f"{code}.toml"))

@@ -40,13 +40,7 @@ _COLUMNS = (
 def write_merge(
     result: MergeResult, folder: str | os.PathLike[str], *, language: str = "en"
 ) -> tuple[Path, ...]:
-    """Write ``merge.json``, ``merge.csv``, ``MERGE.md``, ``report.html`` and, for a merge, ``recipe.yaml``.
-
-    Raises
-    ------
-    UsageError
-        The folder cannot be made or written, or there are no texts in the language.
-    """
+    """Write ``merge.json``, ``merge.csv``, ``MERGE.md``, ``report.html``, and ``recipe.yaml`` of a merge."""
     texts = load_language(language)
     blocks = merge_view(result, texts, every_tensor=True)
     title = texts.say("merge.question", candidate=result.candidate.ref)
@@ -92,13 +86,7 @@ def merge_csv(result: MergeResult) -> str:
 def write_tree(
     result: FamilyForest, folder: str | os.PathLike[str], *, language: str = "en"
 ) -> tuple[Path, ...]:
-    """Write ``tree.json``, ``tree.nwk`` (line by family), ``tree.graphml``, ``TREE.md`` and ``report.html``.
-
-    Raises
-    ------
-    UsageError
-        The folder cannot be made or written, or there are no texts in the language.
-    """
+    """Write ``tree.json``, ``tree.nwk`` (a line a family), ``tree.graphml``, ``TREE.md``, ``report.html``."""
     texts = load_language(language)
     blocks = tree_view(result, texts, every_pair=True)
     trees = [family.newick for family in result.families if family.newick is not None]

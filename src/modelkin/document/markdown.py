@@ -43,12 +43,8 @@ _FENCE = re.compile(r"`{3,}")
 def render_markdown(blocks: Iterable[Block], *, up: str = "", align: bool = False) -> str:
     """Write a document.
 
-    Parameters
-    ----------
-    up
-        The way from the document to the folder that files are relative to, such as ``../``.
-    align
-        Whether numbers are aligned to the right.
+    `up` is the way from it to the folder that files are relative to, such as ``../``. With `align`, numbers
+    are aligned to the right.
     """
     return (
         "\n\n".join(text for block in blocks for text in _Writer(up, align).written(block, 2) if text) + "\n"

@@ -96,69 +96,33 @@ def schema(name: str) -> dict[str, object]:
 
 
 def atlas_from_json(text: str) -> Atlas:
-    """Read what `to_json` wrote of an atlas; reports on pairs are not in it.
-
-    Raises
-    ------
-    FormatError
-        It is no JSON, follows another schema, or has keys or values that the schema does not allow.
-    """
+    """Read what `to_json` wrote of an atlas; reports on pairs are not in it."""
     return codec.from_json(Atlas, text, where="atlas", hint="Only `modelkin atlas` writes it.")
 
 
 def comparison_from_json(text: str) -> Comparison:
-    """Read what `to_json` wrote; the record is equal to the one that was written.
-
-    Raises
-    ------
-    FormatError
-        It is no JSON, follows another schema, or has keys or values that the schema does not allow.
-    """
+    """Read what `to_json` wrote; the record is equal to the one that was written."""
     hint = "Only results of `modelkin compare` can be read; another version may be needed."
     return codec.from_json(Comparison, text, where="comparison", hint=hint)
 
 
 def diff_from_json(text: str) -> ModelDiff:
-    """Read what `to_json` wrote of a difference; the record is equal to the one that was written.
-
-    Raises
-    ------
-    FormatError
-        It is no JSON, follows another schema, or has keys or values that the schema does not allow.
-    """
+    """Read what `to_json` wrote of a difference; the record is equal to the one that was written."""
     return codec.from_json(ModelDiff, text, where="diff", hint="Only `modelkin diff` writes it.")
 
 
 def matrix_from_json(text: str) -> MatrixResult:
-    """Read what `to_json` wrote of a matrix.
-
-    Raises
-    ------
-    FormatError
-        It is no JSON, follows another schema, or has keys or values that the schema does not allow.
-    """
+    """Read what `to_json` wrote of a matrix."""
     return codec.from_json(MatrixResult, text, where="matrix", hint="Only `modelkin matrix` writes it.")
 
 
 def merge_from_json(text: str) -> MergeResult:
-    """Read what `to_json` wrote of a merge.
-
-    Raises
-    ------
-    FormatError
-        It is no JSON, follows another schema, or has keys or values that the schema does not allow.
-    """
+    """Read what `to_json` wrote of a merge."""
     return codec.from_json(MergeResult, text, where="merge", hint="Only `modelkin merge` writes it.")
 
 
 def fingerprint_from_json(text: str, *, where: str = "fingerprint") -> Fingerprint:
-    """Read what `to_json` wrote of a fingerprint.
-
-    Raises
-    ------
-    FormatError
-        It is no JSON, follows another schema, or was made by another recipe.
-    """
+    """Read what `to_json` wrote of a fingerprint; one that was made by another recipe is refused."""
     hint = "Only `modelkin fingerprint` writes it."
     made = codec.from_json(Fingerprint, text, where=where, hint=hint)
     made.check(where)
@@ -166,13 +130,7 @@ def fingerprint_from_json(text: str, *, where: str = "fingerprint") -> Fingerpri
 
 
 def tree_from_json(text: str) -> FamilyForest:
-    """Read what `to_json` wrote of a forest.
-
-    Raises
-    ------
-    FormatError
-        It is no JSON, follows another schema, or has keys or values that the schema does not allow.
-    """
+    """Read what `to_json` wrote of a forest."""
     return codec.from_json(FamilyForest, text, where="tree", hint="Only `modelkin tree` writes it.")
 
 

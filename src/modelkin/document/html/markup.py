@@ -45,17 +45,10 @@ def joined(children: Iterable[Child]) -> Html:
 
 
 def element(tag: str, *children: Child, **attributes: Attribute) -> Html:
-    """Make an element.
+    """Make an element of markup, texts (which are escaped), or None for nothing.
 
-    Parameters
-    ----------
-    tag
-        Its name.
-    children
-        Markup, texts (which are escaped), or None for nothing.
-    attributes
-        ``class_`` for ``class``, ``data_v`` for ``data-v``; True for one without a value, None or False for
-        none at all.
+    Attributes are ``class_`` for ``class``, ``data_v`` for ``data-v``; True for one without a value, None or
+    False for none at all.
     """
     written = "".join(_attribute(name, value) for name, value in attributes.items())
     if tag in _VOID and not children:

@@ -54,20 +54,9 @@ def render_html(
     """Write a page.
 
     Everything is in the file: it loads nothing, and its policy forbids it to. Only the script whose digest is
-    in the policy may run, so a name that smuggles in another runs nothing.
-
-    Parameters
-    ----------
-    title
-        Of the window.
-    version
-        Of modelkin.
-    images
-        File of a picture -> its bytes, which are put into the page.
-    footer
-        Lines below everything, above the one that names modelkin.
-    site
-        For a page that shares its style and scripts with others, and loads them from its own folder.
+    in the policy may run, so a name that smuggles in another runs nothing. `images` are the bytes of pictures
+    by file, which are put into the page. A page of a `site` shares its style and scripts with others, and
+    loads them from its own folder.
     """
     listed = list(blocks)
     writer = _Writer(language, images or {})

@@ -17,17 +17,7 @@ _MOST_MISSING = 100
 def configs_view(
     found: ConfigComparison, language: Language = ENGLISH, *, only_different: bool = False
 ) -> tuple[Block, ...]:
-    """Return a comparison of configs as blocks.
-
-    Parameters
-    ----------
-    found
-        What was found.
-    language
-        In which it is told.
-    only_different
-        Leave out the fields that are equal.
-    """
+    """Return a comparison of configs as blocks, with all fields or without those that are equal."""
     return tuple(_blocks(found, language, only_different=only_different))
 
 

@@ -19,18 +19,8 @@ def grids(
     """Yield the tables of a mapping, however deep it is.
 
     Values of a mapping become rows; pairs and mappings of candidate and base get one column each; a list of
-    records becomes a separate table.
-
-    Parameters
-    ----------
-    value
-        Mappings, lists and plain values.
-    language
-        Of titles and of messages.
-    title
-        What the tables are about.
-    first
-        Title of the first column. Names from a config, under ``label.field``, are shown as they are.
+    records becomes a separate table. `first` is the title of the first column. Names from a config, under
+    ``label.field``, are shown as they are.
     """
     if isinstance(value, Mapping):
         yield from _of_mapping(value, language, title, first)

@@ -11,13 +11,7 @@ from modelkin.untrusted import short_names
 
 
 def with_short_names(result: Comparison, names: Mapping[str, str] | None = None) -> Comparison:
-    """Return a record with the shortest distinct model names; for display only.
-
-    Parameters
-    ----------
-    names
-        Reference -> what people call it, for those that have a name.
-    """
+    """Return a record with the shortest distinct model names, or those in `names`; for display only."""
     refs = [result.candidate.ref, result.base.ref]
     refs += [item.pair[1] for item in result.controls]
     unique = list(dict.fromkeys(refs))

@@ -15,17 +15,7 @@ _COMMITS = 10
 def repositories_view(
     found: RepositoryComparison, language: Language = ENGLISH, *, verbose: bool = False
 ) -> tuple[Block, ...]:
-    """Return a comparison of code as blocks.
-
-    Parameters
-    ----------
-    found
-        What was found.
-    language
-        In which it is told.
-    verbose
-        All commits, not the newest ten.
-    """
+    """Return a comparison of code as blocks; with all commits if `verbose`, not only the newest ten."""
     return tuple(_blocks(found, language, verbose=verbose))
 
 

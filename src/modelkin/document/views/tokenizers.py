@@ -17,14 +17,7 @@ def tokenizers_view(
 ) -> tuple[Block, ...]:
     """Return a comparison of tokenizers as blocks.
 
-    Parameters
-    ----------
-    found
-        What was found.
-    language
-        In which it is told.
-    verbose
-        Also show the first ids side by side, the most common shifts, and every setting.
+    If `verbose`, with the first ids side by side, the most common shifts, and every setting.
     """
     return tuple(_blocks(found, language, verbose=verbose))
 
