@@ -195,13 +195,7 @@ class SharedRows:
 def shared_rows(
     candidate: Model, base: Model, *, role: str, tokens: str, n_tokens: int, seed: int
 ) -> SharedRows:
-    """Read the rows of tokens that both models have, matched by text.
-
-    Raises
-    ------
-    RowsNotComparable
-        There are none that could be compared.
-    """
+    """Read the rows of tokens that both models have, matched by text; `RowsNotComparable` without any."""
     found = choose_rows(candidate, base, role=role, tokens=tokens, n_tokens=n_tokens, seed=seed)
     left, right = (_read(model, rows) for model, rows in zip((candidate, base), found.slices, strict=True))
     usable = np.flatnonzero(lengths(left) * lengths(right) > 0.0)
@@ -235,13 +229,7 @@ class ChosenRows:
 def choose_rows(
     candidate: Model, base: Model, *, role: str, tokens: str, n_tokens: int, seed: int
 ) -> ChosenRows:
-    """Choose the rows that `shared_rows` reads. Both tokenizers are read, no row is.
-
-    Raises
-    ------
-    RowsNotComparable
-        There are none that could be compared.
-    """
+    """Choose the rows that `shared_rows` reads. Both tokenizers are read, no row is."""
     names = [_table(model, role) for model in (candidate, base)]
     infos = [model.index[name] for model, name in zip((candidate, base), names, strict=True)]
     widths = [info.shape[1] for info in infos]

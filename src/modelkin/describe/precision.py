@@ -53,26 +53,14 @@ def rounded(values: Floats, name: FormatName) -> Floats:
 
 
 def pattern_loss(values: Floats, name: FormatName, *, centre: float = 0.0) -> float | None:
-    """Return the variance that rounding adds, as a share of the variance of the values.
+    """Return the variance that rounding adds, as a share of the variance of the values; None if that is zero.
 
     The rounding error is uniform within half a step to both sides, so its variance is a twelfth of the
     squared step. It depends only on the sizes of the values, so it is known even for already rounded values,
-    whose own error is not.
+    whose own error is not. 0.01 means that a hundredth of what looks like a pattern is rounding.
 
-    Parameters
-    ----------
-    values
-        Gains of a norm.
-    name
-        Format they are stored in.
-    centre
-        What is subtracted before they are stored: 0 for plain gains, 1 for the difference from one, their
-        mean if scale and pattern are stored separately.
-
-    Returns
-    -------
-    float or None
-        0.01 means that a hundredth of what looks like a pattern is rounding; None if there is no pattern.
+    `centre` is subtracted before values are stored: 0 for plain gains, 1 for the difference from one, their
+    mean if scale and pattern are stored separately.
     """
     variance = float(values.var())
     if variance == 0.0:
@@ -81,21 +69,11 @@ def pattern_loss(values: Floats, name: FormatName, *, centre: float = 0.0) -> fl
 
 
 def norm_error(gain: Floats, name: FormatName, *, promoted: bool, centred: bool, seed: int) -> float:
-    """Return the relative error of a norm's output in a format, over drawn inputs.
+    """Return the relative error of a norm's output in a format, over drawn normal inputs.
 
-    Parameters
-    ----------
-    gain
-        What the output is multiplied by.
-    name
-        Format of inputs and outputs.
-    promoted
-        Whether the norm itself computes in full precision, as frameworks recommend. Otherwise every operation
-        except the sums is rounded.
-    centred
-        LayerNorm, which subtracts the mean; otherwise RMSNorm.
-    seed
-        Of the inputs, which are normal numbers.
+    If `promoted`, the norm itself computes in full precision, as frameworks recommend; otherwise every
+    operation except the sums is rounded. A `centred` norm is a LayerNorm, which subtracts the mean; otherwise
+    it is an RMSNorm.
     """
     random = np.random.default_rng([29, seed])
     inputs = rounded(random.standard_normal((_DRAWS, gain.size)), name)

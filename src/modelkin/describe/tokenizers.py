@@ -83,12 +83,8 @@ def compare_tokenizers(
 def load_tokenizer(model: Model, *, limit: int = MAX_BYTES) -> Tokenizer:
     """Read the tokenizer of a model.
 
-    Raises
-    ------
-    NotFound
-        It has none that is known, or only one longer than `limit`.
-    TokenizerError
-        It is malformed or hostile.
+    Raises `NotFound` if it has none that is known, or only one longer than `limit`, and `TokenizerError` if
+    it is malformed or hostile.
     """
     names = tokenizer_files(model.file_names())
     if not names:

@@ -71,10 +71,7 @@ class View:
     def chosen(self, *, limit: int, seed: int, key: str, windows: int = 0) -> TensorSlice:
         """Choose what to read: all of it, or blocks at places that depend only on seed, key and shape.
 
-        Parameters
-        ----------
-        limit
-            Most values to read; with `windows`, the length of each window.
+        At most `limit` values are read; with `windows`, it is the length of each window.
         """
         blocks = [(0, self.size)]
         if self.size > limit and windows:
@@ -199,14 +196,8 @@ def truncations(
 ) -> Iterator[Truncation] | Message:
     """Return the ways to cut `large` to the shape of `small`, or why there is none.
 
-    Parameters
-    ----------
-    small, large
-        The tensors.
-    spaces
-        What the axes of the larger tensor are, in the order of the file.
-    small_sizes, large_sizes
-        Sizes of both models: numbers of heads and of key heads.
+    `spaces` says what the axes of the larger tensor are; the sizes of both models have their numbers of
+    heads.
     """
     if large.segment is not None or small.transposed != large.transposed:
         return say("matrix-not-cut-fused")

@@ -80,18 +80,10 @@ class MeasuredPairs:
 
 
 def measured(measure: Measure, a: Stack, b: Stack, pairs: Pairs, *, expect: bool = False) -> MeasuredPairs:
-    """Apply a measure to pairs of rows.
+    """Apply a measure to pairs of rows of `a` and `b`.
 
-    Parameters
-    ----------
-    measure
-        What to measure.
-    a, b
-        Vectors in rows. Vectors of different lengths are not an error; they are not measured.
-    pairs
-        Which row of `a` with which row of `b`.
-    expect
-        Whether to compute the expectation under reordering too; for some measures it costs more than they do.
+    Vectors of different lengths are not an error; they are not measured. With `expect`, the expectation under
+    reordering is computed too; for some measures it costs more than they do.
     """
     if a.n != b.n:
         return _none(len(pairs), say("measure-lengths", n=a.n, m=b.n))
@@ -148,15 +140,7 @@ def parts_of(a: Stack, b: Stack, pairs: Pairs) -> Iterator[PairsPart]:
 def measured_all(
     measures: Sequence[Measure], a: Stack, b: Stack, pairs: Pairs, *, expect: bool = False
 ) -> dict[str, MeasuredPairs]:
-    """Apply several measures to pairs of rows, part by part: what they share is computed once, then released.
-
-    Parameters
-    ----------
-    measures
-        What to measure.
-    a, b, pairs, expect
-        As for `measured`.
-    """
+    """Apply several measures to pairs of rows, part by part: what they share is computed once, then freed."""
     places: list[npt.NDArray[np.intp]] = []
     found: dict[str, list[MeasuredPairs]] = {measure.name: [] for measure in measures}
     for part in parts_of(a, b, pairs):

@@ -100,16 +100,9 @@ def _rows(matrix: npt.NDArray[Any], numbers: npt.NDArray[np.intp]) -> npt.NDArra
 def layer_pairs(
     pairing: LayerPairing, first: Sequence[int], second: Sequence[int], *, depths: tuple[int, int] = (0, 0)
 ) -> tuple[tuple[int, int], ...]:
-    """Return pairs of layers.
+    """Return pairs of the chosen layers of each model; for `within`, both are the same.
 
-    Parameters
-    ----------
-    pairing
-        Which.
-    first, second
-        The chosen layers of each model; for `within` the same twice.
-    depths
-        Number of layers of each model, for `relative`: the chosen ones need not be all.
+    `relative` needs the `depths` of both models: the chosen layers need not be all.
 
     Examples
     --------

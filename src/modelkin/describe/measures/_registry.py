@@ -91,13 +91,7 @@ DEFAULT = (*BESIDE_COSINE, "excess-cosine", "spearman")
 
 
 def find_measure(name: str) -> Measure:
-    """Return a measure by its name or an alias of it; underscores count as dashes.
-
-    Raises
-    ------
-    UsageError
-        There is none of this name.
-    """
+    """Return a measure by its name or an alias of it, or `UsageError`; underscores count as dashes."""
     wanted = name.strip().lower().replace("_", "-")
     wanted = _ALIASES.get(wanted, wanted)
     if wanted in MEASURES:

@@ -299,13 +299,7 @@ def table_to_csv(table: MeasureTable) -> str:
 
 
 def table_from_csv(text: str, said: Mapping[str, Message] | None = None) -> MeasureTable:
-    """Read what `table_to_csv` wrote; `said` holds the messages behind sentences, if known.
-
-    Raises
-    ------
-    FormatError
-        It has other columns, or a cell that its column does not allow.
-    """
+    """Read what `table_to_csv` wrote; `said` holds the messages behind sentences, if known."""
     reader = csv.reader(io.StringIO(text), strict=True)
     try:
         lines = list(reader)
@@ -317,19 +311,10 @@ def table_from_csv(text: str, said: Mapping[str, Message] | None = None) -> Meas
 
 
 def table_from_cells(rows: list[list[Any]], said: Mapping[str, Message] | None = None) -> MeasureTable:
-    """Make a table from rows of cells: text from CSV, or plain values from JSON.
+    """Make a table from what `cells` yields, as text of a CSV or plain values of a JSON.
 
-    Parameters
-    ----------
-    rows
-        What `cells` yields.
-    said
-        The messages behind sentences, if known; others are quoted.
-
-    Raises
-    ------
-    FormatError
-        A row of another length, or a cell that its column does not allow.
+    `said` holds the messages behind sentences, if known; others are quoted. A row of another length, or a
+    cell that its column does not allow, is a `FormatError`.
     """
     for number, cells in enumerate(rows, start=1):
         if not isinstance(cells, list) or len(cells) != len(COLUMNS):
