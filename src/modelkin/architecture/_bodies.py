@@ -29,16 +29,8 @@ _N_LISTED: Final = 3
 def united(names: Iterable[str], family: str, model_type: str | None = None) -> Renamed | None:
     """Return the names as transformers unifies them, or None if nothing is named in two ways.
 
-    Names that lose against another for the same parameter get no role, and a note says so.
-
-    Parameters
-    ----------
-    names
-        Of all tensors.
-    family
-        Whose names they are.
-    model_type
-        What the config says: if models of a family have several prefixes, the one of this name is taken.
+    Names that lose against another for the same parameter get no role, and a note says so. If models of a
+    family have several prefixes, the one of the config's `model_type` is taken.
     """
     every = list(names)
     foreign = _foreign(every, family, model_type or "")

@@ -40,24 +40,12 @@ def detect(
     *,
     order: Sequence[str] | None = None,
 ) -> Architecture:
-    """Return what each tensor of a checkpoint is for.
+    """Return what each tensor of a checkpoint, all shards together, is for.
 
-    Parameters
-    ----------
-    config
-        The parsed ``config.json``, or None. Anything in it may be wrong: what contradicts the tensors is not
-        believed, and noted.
-    shapes
-        Name and shape of every tensor of the checkpoint, all shards together.
-    order
-        Names in file order, by which roles are guessed where names say nothing; by default that
-        of `shapes`.
-
-    Returns
-    -------
-    Architecture
-        With `family` None if no family fits; then every tensor is listed as unknown. With `guessed` set if
-        roles follow from shapes alone.
+    Anything in the config may be wrong: what contradicts the tensors is not believed, and noted. Where names
+    say nothing, roles are guessed by `order`, the order of the file; by default that of `shapes`. `family` is
+    None if no family fits; then every tensor is listed as unknown. `guessed` is set if roles follow from
+    shapes alone.
     """
     found = _detected(config, shapes, order)
     possible = [found.family] if found.family else [spec.family for spec in families()]

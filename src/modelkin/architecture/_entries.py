@@ -80,16 +80,7 @@ def uses(
 ) -> list[TensorUse] | Message:
     """Return what a tensor of this shape is for, or the reason why the shape cannot be right.
 
-    Parameters
-    ----------
-    finding
-        The tensor.
-    shape
-        Its shape.
-    known
-        Sizes of the model.
-    renaming
-        What this model names differently from its family.
+    `known` are sizes of the model, `renaming` what this model names differently from its family.
     """
     tensor = finding.tensor
     if tensor is None or tensor.role is Role.FIXED_TABLE:

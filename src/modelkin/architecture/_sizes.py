@@ -30,13 +30,7 @@ def nested(config: object, path: str) -> object:
 
 
 class ConfigView:
-    """Typed access to one config; a value of the wrong type counts as absent and is noted.
-
-    Parameters
-    ----------
-    data
-        The parsed JSON object.
-    """
+    """Typed access to one config; a value of the wrong type counts as absent and is noted."""
 
     def __init__(self, data: Mapping[str, object]) -> None:
         self.data = data
@@ -228,21 +222,11 @@ def resolve_sizes(
     config: ConfigView | None,
     shaped: Iterable[tuple[TensorSpec, tuple[int, ...]]],
 ) -> KnownSizes:
-    """Find the sizes of all spaces.
+    """Find the sizes of all spaces from expressions per size, best first.
 
-    Parameters
-    ----------
-    candidates
-        Expressions per size, best first.
-    config
-        None if there is none or it is not trusted; then sizes come from shapes only.
-    shaped
-        Tensors and their shapes, most common first: of two contradictory shapes, the first counts.
-
-    Notes
-    -----
     What the config says outright comes first, then what follows from shapes, then the defaults of a family.
-    Without a config there are no defaults: only what shapes and definitions by other sizes force.
+    Of two contradictory shapes, the first counts: the most common. Without a config that is trusted there are
+    no defaults: only what shapes and definitions by other sizes force.
     """
     known = KnownSizes(sizes={"one": 1}, aliases=_aliases(candidates))
     constraints = _constraints(shaped)

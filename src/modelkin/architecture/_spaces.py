@@ -105,15 +105,9 @@ def space_under(
 ) -> Space:
     """Return the space `name` as it is in a model with these positions.
 
-    Parameters
-    ----------
-    name
-        A space of the table.
-    positions, encoder_positions
-        A fixed sinusoid added to the residual stream pins its dimensions, ALiBi gives every head its own
-        slope, and RoPE gives every pair of a head its own frequency.
-    expert_groups
-        A router that first picks groups of neighbouring experts ties experts to their group.
+    A fixed sinusoid added to the residual stream pins its dimensions, ALiBi gives every head its own slope,
+    and RoPE gives every pair of a head its own frequency. A router that first picks groups of neighbouring
+    experts (`expert_groups`) ties experts to their group.
     """
     space = SPACES[name]
     if name in _RESIDUALS and positions == "sinusoidal":

@@ -156,13 +156,7 @@ class ArchitectureSpec(Fields, eq=False, dict=True):
 
     @cached_property
     def tensors(self) -> tuple[TensorSpec, ...]:
-        """All tensors, biases included.
-
-        Raises
-        ------
-        Refused
-            One of them makes no sense, or two match the same names.
-        """
+        """All tensors, biases included; one that makes no sense, or two for the same names, are `Refused`."""
         found: list[TensorSpec] = []
         for pattern, entry in self.entries.items():
             with inside(f"tensors[{pattern!r}]"):

@@ -130,21 +130,9 @@ _HEAD_WORDS: Final = frozenset({"head", "output", "classifier", "decoder", "unem
 
 
 def guess(shapes: Shapes, order: Sequence[str], families: Collection[str] | None) -> Renamed | None:
-    """Guess what the tensors of a checkpoint are for.
+    """Guess what the tensors of a checkpoint are for; None if nothing known has such shapes.
 
-    Parameters
-    ----------
-    shapes
-        Of all tensors.
-    order
-        Names in the order of the files.
-    families
-        Those that the config leaves possible; None for all.
-
-    Returns
-    -------
-    Renamed or None
-        None if nothing known has such shapes.
+    `order` is that of the files, `families` those that the config leaves possible; None for all.
     """
     if not _FEWEST <= len(shapes) <= _MOST:
         return None

@@ -38,20 +38,7 @@ def family(name: str) -> ArchitectureSpec:
 
 
 def parse_spec(file: str, text: str) -> ArchitectureSpec:
-    """Read an architecture file.
-
-    Parameters
-    ----------
-    file
-        Its name, for messages.
-    text
-        Its content.
-
-    Raises
-    ------
-    SpecError
-        With the place and, for a misspelt word, the nearest known one.
-    """
+    """Read an architecture file; the error has the place and, for a misspelt word, the nearest known one."""
     return read_toml(file, text, ArchitectureSpec, _check)
 
 
