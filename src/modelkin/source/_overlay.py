@@ -16,19 +16,10 @@ class OverlaySource(Source):
     """Files of an adapter in front of those of its base.
 
     One budget, one ledger and one store serve both; each file is stored under the place it really comes from.
-
-    Parameters
-    ----------
-    front
-        The adapter. All its files are shown below `folder`.
-    behind
-        The base, whose files keep their names; None while it is not known.
-    folder
-        A name that no file of the base starts with.
-    shown_in_front
-        Files that are taken from the front under their own names, if the front has them.
-    only_in_front
-        Files that are never taken from behind: what the base's card says is not said of the adapter.
+    All files of the adapter are shown below `folder`, a name that no file of the base starts with; those of
+    the base, None while it is not known, keep their names. Files in `shown_in_front` are taken from the front
+    under their own names, if it has them; those in `only_in_front` are never taken from behind: what the
+    base's card says is not said of the adapter.
     """
 
     def __init__(

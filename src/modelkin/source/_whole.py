@@ -34,10 +34,7 @@ class WholeFiles:
     def add(self, file: FileInfo, pieces: Sequence[tuple[ByteRange, memoryview]]) -> bool:
         """Add bytes; return whether the file is now known to be as published.
 
-        Raises
-        ------
-        WrongBytes
-            It was read whole, and is not what its source says it is.
+        Raises `WrongBytes` if it was read whole, and is not what its source says it is.
         """
         if file.sha256 is None and file.git_sha1 is None:
             return False

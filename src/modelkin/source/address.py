@@ -28,14 +28,9 @@ class WebOrigin:
 
     @classmethod
     def of(cls, url: str) -> WebOrigin:
-        r"""Take an address apart as urllib3 does, which is what connects.
+        r"""Take an address apart as urllib3 does, which is what connects; `ValueError` without a web host.
 
         `urllib.parse` sees the host ``hub`` in ``http://evil\@hub``, urllib3 sees ``evil``.
-
-        Raises
-        ------
-        ValueError
-            It does not name a web host.
         """
         from urllib3.util import parse_url
 
@@ -53,12 +48,7 @@ class WebOrigin:
 class Home:
     """The server that a model's files belong to: only it is sent the secrets.
 
-    Parameters
-    ----------
-    url
-        Address of the server.
-    secrets
-        Headers such as ``Authorization``. No request carries them until its connection is known.
+    These are headers such as ``Authorization``. No request carries them until its connection is known.
     """
 
     def __init__(self, url: str, secrets: Mapping[str, str] | None = None) -> None:
@@ -85,12 +75,8 @@ class Home:
         """Check the address that a host has, or seems to have, before anything is sent to it.
 
         A server of the public web must not be able to make this machine ask what only this machine reaches:
-        its own services, its neighbours, the metadata of a cloud.
-
-        Raises
-        ------
-        NetworkError
-            It lies inside a network that the home is not part of.
+        its own services, its neighbours, the metadata of a cloud. Raises `NetworkError` for an address inside
+        a network that the home is not part of.
         """
         inside = is_inside(address)
         if origin == self.origin:
@@ -132,13 +118,7 @@ _TRANSLATED_INSIDE = ipaddress.IPv6Network("64:ff9b:1::/48")
 
 
 def redirected(url: str, location: str) -> str:
-    """Return where a redirect leads.
-
-    Raises
-    ------
-    Refusal
-        Two programs might read this address differently; says what is wrong with it.
-    """
+    """Return where a redirect leads, or refuse an address that two programs might read differently."""
     if any(letter == "\\" or letter < " " or "\x7f" <= letter < "\xa0" for letter in location):
         raise Refusal(say("problem.odd-characters"))
     # Bytes beyond ASCII are not allowed either, but servers send them and all clients escape them alike.

@@ -41,12 +41,7 @@ _CA_VARIABLES = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE")
 class Connections:
     """Pools of connections, one set for each proxy and scheme. Thread-safe.
 
-    Parameters
-    ----------
-    options
-        How many, and how patient.
-    home
-        Holds the secrets, and says who may be sent them or connected to.
+    `home` holds the secrets, and says who may be sent them or connected to.
     """
 
     def __init__(self, options: FetchOptions, home: Home) -> None:

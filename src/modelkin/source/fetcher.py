@@ -122,16 +122,10 @@ class Fetcher:
         task: str = "reading",
         max_waste: float | None = None,
     ) -> Fetched:
-        """Read all wanted ranges in one planned, concurrent pass.
+        """Read all wanted ranges in one planned, concurrent pass; progress shows the `task`.
 
-        Parameters
-        ----------
-        wanted
-            Ranges by file.
-        task
-            The task as progress shows it.
-        max_waste
-            Replaces the option of this name: with many short ranges, the bytes between them are cheaper.
+        `max_waste` replaces the option of this name: with many short ranges, the bytes between them are
+        cheaper.
         """
         began = time.monotonic()
         needed = self._needed(wanted)
@@ -159,17 +153,8 @@ class Fetcher:
         """Yield the wanted ranges one by one, in order, in bounded memory.
 
         Neighbouring ranges are read together, and the next ones ahead of time. Nothing is kept in the store:
-        a pass over a whole model would only drive everything else out of it.
-
-        Parameters
-        ----------
-        wanted
-            Files and ranges of them.
-        task
-            The task as progress shows it.
-        digested
-            Whether ranges of files on this machine get their digest in the ledger. It takes six times as long
-            as reading them.
+        a pass over a whole model would only drive everything else out of it. If `digested`, ranges of files
+        on this machine get their digest in the ledger too, which takes six times as long as reading them.
         """
         self._adopt_heads()
         batches = deque[tuple[_Batch, Future[list[_Piece]]]]()
@@ -193,12 +178,7 @@ class Fetcher:
     def mapped(self, file: str, wanted: ByteRange, *, digested: bool = True) -> Iterator[memoryview]:
         """Expose a range of a local file while the context is open; nothing is read ahead or kept.
 
-        Parameters
-        ----------
-        file, wanted
-            What to expose. It becomes one ledger entry.
-        digested
-            As for `stream`.
+        It becomes one ledger entry, `digested` as for `stream`.
         """
         info = self.source.need(file)
         began = time.monotonic()

@@ -106,23 +106,11 @@ class RangeClient:
     def get(
         self, url: str, wanted: ByteRange, *, headers: Mapping[str, str], may_end_early: bool = False
     ) -> Reply:
-        """Ask for one range.
+        """Ask for one range of at least one byte.
 
-        Parameters
-        ----------
-        url, headers
-            Sent as they are, plus ``Range``.
-        wanted
-            The bytes to get, at least one. The budget is charged before anything is sent, again for each
-            retry; what did not arrive is refunded.
-        may_end_early
-            Accept fewer bytes if the file ends first (its size is not known yet).
-
-        Returns
-        -------
-        Reply
-            With the bytes; or without them, for a redirect or a refusal that retrying cannot change
-            (404, 403 …): the caller decides what those mean.
+        The budget is charged before anything is sent, again for each retry; what did not arrive is refunded.
+        If the file's size is not known yet, it `may_end_early`. The reply is without bytes for a redirect or
+        a refusal that retrying cannot change (404, 403 …): the caller decides what those mean.
         """
         exchange = Exchange(without_secrets(url), wanted, may_end_early)
         ranged = {**headers, "Range": f"bytes={wanted.start}-{wanted.stop - 1}"}

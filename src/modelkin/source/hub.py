@@ -84,10 +84,8 @@ def load_listing(body: bytes, *, revision: str, where: str) -> Listing:
 def parse_listing(document: object, *, revision: str, where: str) -> Listing:
     """Check a listing and keep what is needed of it.
 
-    Raises
-    ------
-    ListingError
-        It is not a listing, not of the commit that was asked for, or contains an unsafe file name.
+    Raises `ListingError` if it is not a listing, not of the commit that was asked for, or contains an unsafe
+    file name.
     """
     if not isinstance(document, dict):
         raise ListingError(where, say("problem.hub-no-object"))
@@ -135,13 +133,7 @@ def _sibling(file: FileInfo) -> Mapping[str, object]:
 
 
 def parse_history(body: bytes, *, where: str) -> tuple[Commit, ...]:
-    """Parse the bytes of a list of commits.
-
-    Raises
-    ------
-    ListingError
-        It is not such a list.
-    """
+    """Parse the bytes of a list of commits, or refuse them."""
     try:
         document = strict_json(body)
     except JsonRefused as error:

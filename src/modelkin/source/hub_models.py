@@ -40,11 +40,6 @@ def listed_models(
     """Yield the models of a Hub, newest first, or those of one author. Pages are requested when needed.
 
     If the server asks us to wait, we do, within the limits of the options.
-
-    Raises
-    ------
-    ListingError
-        An answer is not a list of models.
     """
     from huggingface_hub import constants
 

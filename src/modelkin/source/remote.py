@@ -49,20 +49,9 @@ def plain_etag(value: str | None) -> str | None:
 class RemoteFile:
     """Reads ranges of one file; resolves its redirect once, and again when it expires. Thread-safe.
 
-    Parameters
-    ----------
-    url
-        The file's own address.
-    client
-        Sends the requests.
-    headers
-        Sent with every request. Secrets are not among them: the client's connections have those.
-    size
-        Bytes in the file, if known beforehand.
-    refusal
-        Explains a refusal (404, 403 …).
-    check_redirect
-        Called with the redirects of the file's own host, which may say more about the file.
+    The headers, sent with every request, hold no secrets: the client's connections have those. `refusal`
+    explains a refusal (404, 403 …). `check_redirect` is called with the redirects of the file's own host,
+    which may say more about the file.
     """
 
     def __init__(
