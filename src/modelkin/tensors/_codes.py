@@ -15,20 +15,10 @@ _PIECE: Final = 1 << 16
 
 
 def unpacked(data: Array, bits: int) -> Array:
-    """Unpack bit streams, one per row.
+    """Unpack bit streams (..., bytes of a row) into codes (..., codes of a row), one in each byte.
 
-    Parameters
-    ----------
-    data
-        Bytes (..., bytes of a row); a row has a multiple of `bits` bytes, or any number where codes fill
-        bytes.
-    bits
-        Width of one code, 1 to 8. Code i has the bits ``i * bits`` up to ``(i + 1) * bits``.
-
-    Returns
-    -------
-    ndarray
-        Codes (..., codes of a row), one in each byte.
+    A row has a multiple of `bits` bytes, or any number where codes of 1 to 8 `bits` fill bytes. Code i has
+    the bits ``i * bits`` up to ``(i + 1) * bits``.
     """
     if bits == 8:
         return data

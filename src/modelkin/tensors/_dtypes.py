@@ -117,31 +117,13 @@ _EXTENDED = {
 
 
 def decode(data: Buffer, dtype: str, count: int, *, skip: int = 0) -> Array:
-    """Turn stored bytes into numbers.
+    """Turn stored bytes, in any alignment, into `count` numbers in one dimension.
 
-    Parameters
-    ----------
-    data
-        The bytes, in any alignment. Never written to. Bytes after the last element are ignored.
-    dtype
-        Name of the stored format, a key of `DTYPES`.
-    count
-        Number of elements to return.
-    skip
-        Number of leading elements to skip, for a slice of a packed format that had to be widened to
-        whole bytes.
-
-    Returns
-    -------
-    ndarray
-        One-dimensional. Floats of up to 32 bits as float32 (exact: each of those formats is a subset of
-        it), F64 as float64, integers and booleans as themselves, C64 as complex64. May share memory with
-        `data`; it is then read-only.
-
-    Raises
-    ------
-    ValueError
-        Fewer bytes than `count` elements need, or an unknown format.
+    Floats of up to 32 bits become float32 (exact: each of those formats is a subset of it), F64 float64, C64
+    complex64; integers and booleans stay. Bytes after the last element are ignored. `skip` leading elements
+    are left out, for a slice of a packed format that had to be widened to whole bytes. The result may share
+    memory with `data`; it is then read-only. Raises `ValueError` for fewer bytes than needed, or an unknown
+    format.
     """
     known = _known(dtype)
     if dtype == "BF16":
@@ -157,15 +139,10 @@ def decode(data: Buffer, dtype: str, count: int, *, skip: int = 0) -> Array:
 
 
 def raw_bits(data: Buffer, dtype: str, count: int, *, skip: int = 0) -> Array:
-    """Return the stored bits of each element as an unsigned integer.
+    """Return the stored bits of each element as an unsigned integer; takes what `decode` takes.
 
     Two elements are stored alike exactly when these are equal, which numbers cannot say: NaN differs from
     itself, and 0 equals -0. Packed formats give one uint8 per element, C64 one uint64.
-
-    Parameters
-    ----------
-    data, dtype, count, skip
-        As in `decode`.
     """
     return _stored(data, _known(dtype), count, skip)
 
@@ -173,18 +150,8 @@ def raw_bits(data: Buffer, dtype: str, count: int, *, skip: int = 0) -> Array:
 def encode(array: npt.ArrayLike, dtype: str) -> bytes:
     """Turn numbers into stored bytes, the inverse of `decode`; floats are rounded to nearest even.
 
-    Parameters
-    ----------
-    array
-        Numbers in any shape; stored in C order.
-    dtype
-        Name of the stored format, a key of `DTYPES`.
-
-    Raises
-    ------
-    ValueError
-        An integer or boolean format that cannot hold these numbers, or a packed format whose elements do
-        not fill whole bytes.
+    Raises `ValueError` for an integer or boolean format that cannot hold these numbers, or a packed format
+    whose elements do not fill whole bytes.
     """
     known = _known(dtype)
     given = np.asarray(array)

@@ -76,15 +76,7 @@ class TensorChunk:
 
 @final
 class TensorReader:
-    """Reads tensors of one model.
-
-    Parameters
-    ----------
-    index
-        Where each tensor lies.
-    fetcher
-        Reads the bytes.
-    """
+    """Reads tensors of one model: an index says where each lies, a fetcher reads the bytes."""
 
     def __init__(self, index: TensorIndex, fetcher: RangeReader) -> None:
         self.index = index
@@ -95,25 +87,11 @@ class TensorReader:
         return _by_file(self._plans(slices))
 
     def read(self, slices: Sequence[TensorSlice], *, max_waste: float | None = None) -> list[Array]:
-        """Read slices as numbers, all with one fetch.
+        """Read slices as numbers, all with one fetch; element types as `decode` says.
 
-        Parameters
-        ----------
-        slices
-            What to read.
-        max_waste
-            Share of unneeded bytes that joining ranges may add; None leaves it to the fetcher.
-
-        Returns
-        -------
-        list of ndarray
-            One for each slice, in order; element types as `decode` says. Treat them as read-only: they may
-            share memory with each other.
-
-        Raises
-        ------
-        BadSelection
-            A tensor, row or element that is not there. Nothing is read then.
+        Treat the arrays as read-only: they may share memory with each other. `max_waste` is the share of
+        unneeded bytes that joining ranges may add; None leaves it to the fetcher. Raises `BadSelection` for a
+        tensor, row or element that is not there; nothing is read then.
         """
         return self._read(slices, raw=False, max_waste=max_waste)
 
@@ -122,15 +100,7 @@ class TensorReader:
         return self._read(slices, raw=True)
 
     def read_one(self, name: str, rows: slice | Sequence[int] | None = None) -> Array:
-        """Read one tensor, or rows of it.
-
-        Parameters
-        ----------
-        name
-            Of the tensor.
-        rows
-            A slice with step 1, or single rows; by default the whole tensor.
-        """
+        """Read one tensor, or rows of it: a slice with step 1, or single rows."""
         return self.read([self._one(name, rows)])[0]
 
     def chunks(
@@ -141,28 +111,17 @@ class TensorReader:
         raw: bool = False,
         digested: bool = True,
     ) -> Iterator[TensorChunk]:
-        """Walk over tensors in the order of their bytes, in pieces of bounded size.
+        """Walk over tensors, by default all, in the order of their bytes, in pieces of bounded size.
 
-        Memory depends on `max_bytes` and on the fetcher's read-ahead, not on the size of the model. A
-        chunk never spans two tensors; tensors without elements yield none.
+        Memory depends on `max_bytes` and on the fetcher's read-ahead, not on the size of the model. A chunk
+        never spans two tensors; tensors without elements yield none. It has at most `max_bytes` stored bytes.
+        Numbers can take more once decoded: twice as much for BF16, eight times for F4. Tensors that are not
+        plain runs of numbers come in chunks of whole lines with at most that many bytes of numbers, or one
+        line.
 
-        Parameters
-        ----------
-        names
-            Tensors to walk over; by default all.
-        max_bytes
-            Largest number of stored bytes of a chunk. Numbers can take more once decoded: twice as much
-            for BF16, eight times for F4. Tensors that are not plain runs of numbers come in chunks of
-            whole lines with at most that many bytes of numbers, or one line.
-        raw
-            Yield stored bits instead of numbers.
-        digested
-            Whether local files get their digests in the ledger, which takes longer than reading.
-
-        Raises
-        ------
-        BadSelection
-            A name that is not there. Raised at once, not at the first chunk.
+        If `raw`, stored bits are yielded instead of numbers. If `digested`, local files get their digests in
+        the ledger, which takes longer than reading. Raises `BadSelection` for a name that is not there, at
+        once and not at the first chunk.
         """
         if max_bytes < max(dtype.group_bytes for dtype in DTYPES.values()):
             raise ValueError(f"max_bytes: expected at least 8, got {max_bytes}")
@@ -172,15 +131,7 @@ class TensorReader:
 
     @contextmanager
     def mapped(self, name: str, start: int, stop: int, *, digested: bool = True) -> Iterator[Array]:
-        """Expose the stored bits of elements of a plain tensor in a local file.
-
-        Parameters
-        ----------
-        name, start, stop
-            The tensor and which of its elements.
-        digested
-            As for `chunks`.
-        """
+        """Expose the stored bits of elements `start` to `stop` of a plain tensor in a local file."""
         info = self._info(name)
         piece = piece_of(info, start, stop)
         with self._fetcher.mapped(info.file, piece.range, digested=digested) as data:

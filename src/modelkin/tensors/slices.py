@@ -208,15 +208,7 @@ class SlicePlan:
         return {} if self.stretches is None else self.stretches.ranges
 
     def assemble(self, view: View, *, raw: bool = False) -> Array:
-        """Make the array.
-
-        Parameters
-        ----------
-        view
-            Gives the bytes of each planned range.
-        raw
-            Return the stored bits instead of the numbers.
-        """
+        """Make the array of the bytes that `view` gives for each range: of numbers, or of the stored bits."""
         if self.stretches is None:
             return np.empty(self.shape, _element_type(self.info, raw=raw))
         flat = self.stretches.flat(view, raw=raw)
@@ -235,10 +227,7 @@ def _element_type(info: TensorInfo, *, raw: bool) -> np.dtype[Any]:
 def plan_slice(wanted: TensorSlice, info: TensorInfo) -> SlicePlan:
     """Turn a slice of a tensor into byte ranges and the way back to an array.
 
-    Raises
-    ------
-    BadSelection
-        The tensor has no such rows or elements. Negative numbers do not count from the end.
+    Raises `BadSelection` if there are no such rows or elements. Negative numbers do not count from the end.
     """
     match wanted.selection:
         case Whole():
