@@ -129,16 +129,8 @@ def compare_two(
 ) -> TokenizerComparison:
     """Compare two tokenizers that were read.
 
-    Parameters
-    ----------
-    candidate, base
-        From `read_tokenizer`.
-    names
-        What they are called in the result.
-    settings
-        Contents of ``tokenizer_config.json`` of both, if there.
-    high_from
-        Where the census of high ids begins; None means the end of the smaller vocabulary.
+    `settings` are the contents of ``tokenizer_config.json`` of both, if there. The census of high ids begins
+    at `high_from`; by default where the smaller vocabulary ends.
     """
     ids = compare_ids(candidate.tokens, base.tokens)
     tokens = overlap(candidate=len(candidate.tokens), base=len(base.tokens), shared=ids.shared)

@@ -19,13 +19,7 @@ _UNKNOWN, _CONTROL, _BYTE = 2, 3, 6
 
 
 def read_sentencepiece(file: str, data: bytes) -> Tokenizer:
-    """Read a SentencePiece model.
-
-    Raises
-    ------
-    TokenizerError
-        The bytes are not such a model, or break the rules of the format.
-    """
+    """Read a SentencePiece model; bytes that are none, or break its rules, are a `TokenizerError`."""
     table = TokenTable(file, byte_level=False)
     kind: str | None = None
     controls: dict[str, int] = {}

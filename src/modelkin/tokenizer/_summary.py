@@ -52,16 +52,9 @@ class TokenizerSummary:
 def summarise_tokenizer(
     contents: Mapping[str, bytes], *, files: tuple[str, ...], skipped: tuple[Message, ...] = ()
 ) -> TokenizerSummary:
-    """Describe a tokenizer.
+    """Describe a tokenizer by the contents of those of its files that were read.
 
-    Parameters
-    ----------
-    contents
-        Bytes of those files that were read, by name.
-    files
-        All tokenizer files of the model.
-    skipped
-        Files that were not read, each with the reason.
+    `skipped` are the files that were not read, each with the reason.
     """
     notes = list(skipped)
     tokenizer = _object("tokenizer.json", contents, notes)

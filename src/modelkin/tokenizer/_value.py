@@ -182,13 +182,7 @@ def _bytes_of_letters() -> dict[int, int]:
 
 
 def load_object(file: str, data: bytes) -> dict[str, object]:
-    """Parse a tokenizer's JSON file, which must hold an object.
-
-    Raises
-    ------
-    TokenizerError
-        It is not such an object.
-    """
+    """Parse a tokenizer's JSON file, which must hold an object."""
     try:
         return strict_object(data)
     except JsonRefused as error:

@@ -47,18 +47,10 @@ def tokenizer_files(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def read_tokenizer(contents: Mapping[str, bytes]) -> Tokenizer:
-    """Read a tokenizer.
+    """Read a tokenizer: one file by its name, or ``vocab.json`` with its ``merges.txt``.
 
-    Parameters
-    ----------
-    contents
-        One file by its name, or ``vocab.json`` with its ``merges.txt``. Its bytes decide what it is: a
-        ``tokenizer.model`` may be SentencePiece or tiktoken.
-
-    Raises
-    ------
-    TokenizerError
-        It is malformed, hostile, too large, or of no known form.
+    Its bytes decide what it is: a ``tokenizer.model`` may be SentencePiece or tiktoken. Raises
+    `TokenizerError` if it is malformed, hostile, too large, or of no known form.
     """
     files = dict(contents)
     merges = files.pop("merges.txt", None)
@@ -99,13 +91,7 @@ def _is_tekken(file: str, data: bytes) -> bool:
 
 
 def read_tokenizer_json(file: str, data: bytes) -> Tokenizer:
-    """Read a whole ``tokenizer.json``.
-
-    Raises
-    ------
-    TokenizerError
-        It is malformed, or holds no vocabulary of a known form.
-    """
+    """Read a whole ``tokenizer.json``, which must hold a vocabulary of a known form."""
     document = load_object(file, data)
     model = document.get("model")
     if not isinstance(model, dict):
@@ -202,13 +188,7 @@ def _names_byte_level(part: object, depth: int = 0) -> bool:
 
 
 def read_vocab_txt(file: str, data: bytes) -> Tokenizer:
-    """Read a list of tokens, one per line; the line number is the id.
-
-    Raises
-    ------
-    TokenizerError
-        It is not UTF-8, or empty.
-    """
+    """Read a list of tokens in UTF-8, one per line; the line number is the id."""
     lines = _lines(file, data)
     if lines and not lines[-1]:
         lines.pop()
@@ -223,13 +203,7 @@ def read_vocab_txt(file: str, data: bytes) -> Tokenizer:
 
 
 def read_vocab_json(file: str, data: bytes, merges: bytes | None) -> Tokenizer:
-    """Read a vocabulary and, in a file of its own, the merges.
-
-    Raises
-    ------
-    TokenizerError
-        One of them is malformed.
-    """
+    """Read a vocabulary and, in a file of its own, the merges."""
     vocab = load_object(file, data)
     # Written with the stand-ins for bytes, a vocabulary has one for the space.
     byte_level = any("Ġ" in token for token in vocab)
@@ -266,13 +240,7 @@ def _merges(data: bytes) -> tuple[str, ...]:
 
 
 def read_tiktoken(file: str, data: bytes) -> Tokenizer:
-    """Read a file of tiktoken: on each line a token in base64, a space, its rank.
-
-    Raises
-    ------
-    TokenizerError
-        A line is something else.
-    """
+    """Read a file of tiktoken: on each line a token in base64, a space, its rank."""
     table = TokenTable(file, byte_level=True)
     for number, line in enumerate(data.splitlines(), start=1):
         if not line.strip():
@@ -287,13 +255,7 @@ def read_tiktoken(file: str, data: bytes) -> Tokenizer:
 
 
 def read_tekken(file: str, data: bytes) -> Tokenizer:
-    """Read a ``tekken.json``. Special tokens come first, so an id is a rank plus their number.
-
-    Raises
-    ------
-    TokenizerError
-        It is malformed.
-    """
+    """Read a ``tekken.json``. Special tokens come first, so an id is a rank plus their number."""
     document = load_object(file, data)
     config, vocab = document.get("config"), document.get("vocab")
     if not isinstance(config, dict) or not isinstance(vocab, list):
