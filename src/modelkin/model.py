@@ -428,13 +428,7 @@ def open_models(
 
 
 def by_name(models: Mapping[str, ModelLike] | Sequence[ModelLike]) -> dict[str, ModelLike]:
-    """Return models by name, or by reference where they have none.
-
-    Raises
-    ------
-    UsageError
-        A model without a name was given twice.
-    """
+    """Return models by name, or by reference where they have none; one given twice needs a name."""
     if isinstance(models, Mapping):
         return dict(models)
     named: dict[str, ModelLike] = {}

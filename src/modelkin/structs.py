@@ -82,23 +82,10 @@ def read_toml(file: str, text: str, kind: type[T], check: Callable[[T], None] | 
 
 
 def read(where: str, value: object, kind: type[T], check: Callable[[T], None] | None = None) -> T:
-    """Read a part of one of our files.
+    """Read a part of one of our files as the declared type; `where` is its file and place.
 
-    Parameters
-    ----------
-    where
-        File and place, for messages.
-    value
-        Plain data.
-    kind
-        The declared type. Classes that msgspec does not know are made from text.
-    check
-        Raises `Refused` for what types cannot express.
-
-    Raises
-    ------
-    SpecError
-        With the place inside the file and, for a misspelt word, the nearest known one as a hint.
+    Classes that msgspec does not know are made from text. `check` raises `Refused` for what types cannot
+    express. The `SpecError` has the place and, for a misspelt word, the nearest known one as a hint.
     """
     try:
         found = convert(value, kind)

@@ -51,13 +51,7 @@ class Declaration:
 
 
 def read_about(text: str, *, where: str) -> dict[str, AboutModel]:
-    """Read a table with tabs between its columns ``ref``, ``name`` and ``date``; name or date may be empty.
-
-    Raises
-    ------
-    FormatError
-        It has other columns, a line is malformed, or a model is repeated.
-    """
+    """Read a table with tabs between its columns ``ref``, ``name`` and ``date``; both latter may be empty."""
     lines = csv.reader(io.StringIO(text), delimiter="\t")
     if tuple(next(lines, ())) != _COLUMNS:
         raise FormatError(where, say("problem.columns-tabs", columns=", ".join(_COLUMNS)))

@@ -60,10 +60,7 @@ def all_kin(
 ) -> AllKin:
     """Test the pairs of some fingerprints; every p-value is corrected for the fixed size of a registry.
 
-    Parameters
-    ----------
-    client
-        Of a cluster, which then does the work; the result is the same.
+    The client of a cluster makes it do the work; the result is the same.
     """
     hold = _few if len(made) <= MOST_EXHAUSTIVE else KinBlock
     blocks: Iterator[AllKin] = (

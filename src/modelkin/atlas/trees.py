@@ -38,12 +38,7 @@ def family_edges(
 ) -> GrownTree:
     """Return the edges of a family: declared ones first, then a tree that connects all others.
 
-    Parameters
-    ----------
-    places
-        Where each member's weights are.
-    most_grown
-        Members up to which the tree is grown on weights, 20 MB of each.
+    Up to `most_grown` members, the tree is grown on weights, 20 MB of each; `places` says where these are.
     """
     declared = [
         AtlasEdge(

@@ -80,16 +80,8 @@ def bounds(
 ) -> tuple[ReadingBound, ReadingBound]:
     """Bound what is read of both models.
 
-    Parameters
-    ----------
-    pair
-        Candidate and base.
-    rehearsals
-        Each is one way that the comparison may take.
-    differences
-        Bytes of both models, if they are relatives.
-    controls
-        What is read because there are controls.
+    Each of the `rehearsals` is one way that the comparison may take. `differences` are bytes of both models,
+    if they are relatives, and `controls` what is read because there are controls.
     """
     mine, theirs = (_bound(pair, rehearsals, side, differences[side], controls) for side in (0, 1))
     return mine, theirs

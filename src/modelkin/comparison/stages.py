@@ -118,12 +118,7 @@ def compare_and_subtract(
 ) -> tuple[Comparison, Deltas]:
     """Compare two opened models, and also return what became of each examined tensor.
 
-    Parameters
-    ----------
-    candidate, base, options, progress
-        As for `compare`.
-    equal
-        Whether all stored values are equal, if the caller knows: then they are not walked over again.
+    If the caller knows whether all stored values are `equal`, they are not walked over again.
     """
     read_headers((candidate, base))
     pair = ModelPair(candidate=candidate, base=base, options=options, equal=equal)

@@ -56,15 +56,8 @@ def draw(
 ) -> tuple[Path, ...]:
     """Draw a description into files ``name.png`` and ``name.svg`` of a folder; return their paths.
 
-    Parameters
-    ----------
-    narrow
-        Stack the panels in one column as wide as a phone.
-
-    Raises
-    ------
-    UsageError
-        The name is not a plain file name, or the folder cannot be written.
+    If `narrow`, panels are stacked in one column as wide as a phone. Raises `UsageError` if the name is not a
+    plain file name, or the folder cannot be written.
     """
     place = _place(folder, name)
     files = renderings(figure, formats, theme=theme, narrow=narrow, dpi=dpi)

@@ -27,13 +27,7 @@ def figure_to_json(figure: Figure) -> str:
 
 
 def figure_from_json(text: str) -> Figure:
-    """Read what `figure_to_json` wrote; the description is equal to the one that was written.
-
-    Raises
-    ------
-    FormatError
-        It is not JSON, or not such a description.
-    """
+    """Read what `figure_to_json` wrote; the description is equal to the one that was written."""
     from modelkin.document.codec import parse
 
     document = parse(text, "figure")

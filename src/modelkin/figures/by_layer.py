@@ -18,13 +18,7 @@ if TYPE_CHECKING:
 
 
 def effects_by_layer(result: Comparison) -> Figure:
-    """Draw the strongest effect of each component in each layer, with its interval.
-
-    Raises
-    ------
-    UsageError
-        No test was made in a single layer.
-    """
+    """Draw the strongest effect of each component in each layer, with its interval."""
     found: dict[str, dict[int, Tested | Agreement | Contrast]] = {}
     for test in result.evidence:
         if isinstance(test, Tested | Agreement | Contrast) and test.effect and len(test.layers) == 1:

@@ -95,12 +95,8 @@ def evidence_forest(
 ) -> Figure:
     """Draw every test: effect with its interval, chance, the smallest effect it would have found, or why not.
 
-    Parameters
-    ----------
-    rule_log10_p, floor
-        What the decision rule requires of a single test; tests that meet it are filled.
-    most
-        Rows to draw. If there are more tests, those of one kind and outcome share a row; none is left out.
+    Tests that meet what the decision rule requires of a single test are filled. If there are more than
+    `most`, those of one kind and outcome share a row; none is left out.
     """
     if not tests:
         raise UsageError("evidence_forest", say("problem.one-test"))

@@ -74,10 +74,7 @@ class FingerprintStack:
     def worth(self, other: FingerprintStack, *, least_gram: float) -> npt.NDArray[np.bool_]:
         """Return which pairs (ours, theirs) are worth the exact test.
 
-        Parameters
-        ----------
-        least_gram
-            Cosine of Gram matrices of tokens from which a pair is always wanted.
+        From the cosine `least_gram` of Gram matrices of tokens on, a pair is always wanted.
         """
         found: npt.NDArray[np.bool_] = self._grams @ other._grams.T >= least_gram - _GRAM_MARGIN
         totals = {kinds: np.zeros(found.shape, np.float32) for kinds in _SUMS}

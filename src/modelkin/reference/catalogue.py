@@ -54,13 +54,7 @@ def load_reference(name: str) -> ReferenceMethod:
 
 
 def chosen_references(names: Iterable[str]) -> tuple[ReferenceMethod, ...]:
-    """Return methods by name, each once, in the order of the cards; ``all`` is all that read weights.
-
-    Raises
-    ------
-    UsageError
-        There is none of that name.
-    """
+    """Return methods by name, each once, in the order of the cards; ``all`` is all that read weights."""
     cards = load_reference_cards()
     asked = {name for name in names if name != ALL}
     methods = {name: load_reference(name) for name in asked}

@@ -37,12 +37,7 @@ Floats = npt.NDArray[np.float64]
 def log10_trace_bound(share: float, n: int, *, searched: bool) -> float:
     """Bound log10 P(trace of a random orthogonal matrix of size n >= share * n).
 
-    Parameters
-    ----------
-    share
-        The trace over n, at most 1.
-    searched
-        Whether the best permutation and signs were searched for, which costs ``ln n! + n ln 2``.
+    If the best permutation and signs were `searched` for, that costs ``ln n! + n ln 2``.
 
     Examples
     --------

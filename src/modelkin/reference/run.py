@@ -47,13 +47,7 @@ class ReferenceOptions:
 
 
 def read_prompts(path: Path) -> tuple[str, ...]:
-    """Read prompts, one per line; empty lines are left out.
-
-    Raises
-    ------
-    UsageError
-        There are fewer than four, it is not text, or it is far too long.
-    """
+    """Read at least four prompts, one per line; empty lines are left out."""
     try:
         with path.open("rb") as file:
             text = file.read(_MOST_PROMPT_BYTES + 1).decode("utf-8")

@@ -41,10 +41,7 @@ _Found = TypeVar("_Found")
 def open_cluster(where: str, *, n_workers: int | None = None) -> Iterator[Any]:
     """Connect to a scheduler (``tcp://host:8786``), or start one on this machine (``local``).
 
-    Parameters
-    ----------
-    n_workers
-        Processes of a local scheduler; one per core by default.
+    A local one has `n_workers` processes, by default one per core.
     """
     try:
         from distributed import Client, LocalCluster
@@ -149,12 +146,8 @@ def blocks_on(
 ) -> Iterator[_Found]:
     """Yield what `work` finds in every block of all pairs, in the order of the blocks.
 
-    Parameters
-    ----------
-    hold
-        Turns rows into what `work` takes; done once for each, and kept on the cluster.
-    work
-        Called with two of those, `same` and `offsets` as for `block_pairs`, and the options.
+    `hold` turns rows into what `work` takes, once for each, and they are kept on the cluster. `work` is
+    called with two of those, `same` and `offsets` as for `block_pairs`, and the options.
     """
     # A task that returns its input, not scattered data: what a dead worker held is recomputed.
     held = {

@@ -262,14 +262,8 @@ def coarse_pass(
 ) -> CoarseHits:
     """Compare a code with all rows of some tables. Each row is read once, each table when its turn comes.
 
-    No more tables are open at a time than there are threads, so memory does not grow with their number.
-
-    Parameters
-    ----------
-    tables
-        The number of its first row, and codes in tiles, see `tiled`; they may be memory-mapped.
-    n_threads
-        Threads that share the tiles.
+    No more tables are open at a time than there are threads, so memory does not grow with their number. A
+    table is the number of its first row, and codes in tiles, see `tiled`; they may be memory-mapped.
     """
     waiting, turn = _full_tiles(tables), Lock()
 

@@ -29,13 +29,7 @@ class RegistryPlace(ABC):
 
     @abstractmethod
     def read(self, file: str) -> bytes:
-        """Return a whole file.
-
-        Raises
-        ------
-        FileNotFoundError
-            There is no such file.
-        """
+        """Return a whole file; `FileNotFoundError` if there is none."""
 
     def read_all(self, files: Sequence[str]) -> list[bytes]:
         """Return some whole files."""
@@ -43,23 +37,11 @@ class RegistryPlace(ABC):
 
     @abstractmethod
     def open(self, file: str) -> IO[bytes]:
-        """Open a file to read parts of it.
-
-        Raises
-        ------
-        FileNotFoundError
-            There is no such file.
-        """
+        """Open a file to read parts of it; `FileNotFoundError` if there is none."""
 
     @abstractmethod
     def write(self, file: str, data: bytes, *, new: bool = False) -> None:
-        """Write a file durably before anybody can see it.
-
-        Parameters
-        ----------
-        new
-            Refuse if it is there already.
-        """
+        """Write a file durably before anybody can see it; refuse to overwrite one if it must be `new`."""
 
     @abstractmethod
     def names(self, folder: str) -> list[str]:

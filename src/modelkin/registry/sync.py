@@ -85,15 +85,8 @@ def sync(
     """Add fingerprints of all models that are not there at their revision.
 
     A stopped run resumes where it left off: every batch is committed, and what is there is not requested
-    again.
-
-    Parameters
-    ----------
-    per_minute
-        Most models per minute, for the sake of the server.
-    make
-        Makes the rows of some models, in order, taking the next when there is room for it; by default one
-        after another on this machine.
+    again. At most `per_minute` models are read, for the sake of the server. `make` makes the rows of some
+    models, in order, taking the next when there is room for it; by default one after another on this machine.
     """
     fetch = fetch or FetchOptions()
     run = _Run(registry, fetch, _Pace(per_minute), progress or Silent())

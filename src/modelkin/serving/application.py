@@ -71,19 +71,10 @@ def atlas_app(
     language: str = "en",
     fetch: FetchOptions | None = None,
 ) -> Any:  # noqa: ANN401  an ASGI application
-    """Return an atlas as an ASGI application.
+    """Return an atlas as an ASGI application; needs Starlette.
 
-    Parameters
-    ----------
-    registry
-        Where scans look, and where fingerprints are added by token.
-    access
-        Who may scan and write; by default only this machine may scan, and nobody writes.
-
-    Raises
-    ------
-    MissingExtra
-        Starlette is not installed.
+    Scans look in the registry, and fingerprints are added to it by token. `access` says who may scan and
+    write; by default only this machine may scan, and nobody writes.
     """
     try:
         from starlette.applications import Starlette

@@ -26,13 +26,7 @@ def serve_atlas(
     fetch: FetchOptions | None = None,
     ready: Callable[[], None] | None = None,
 ) -> None:
-    """Serve an atlas until the process is interrupted. Requests are not logged.
-
-    Raises
-    ------
-    MissingExtra
-        Starlette or uvicorn is not installed.
-    """
+    """Serve an atlas until the process is interrupted, without logs. Needs Starlette and uvicorn."""
     app = atlas_app(atlas, registry, access=access, language=language, fetch=fetch)
     try:
         import uvicorn

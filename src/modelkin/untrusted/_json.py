@@ -31,24 +31,11 @@ def strict_json(
     max_values: int = MAX_VALUES,
     as_python_writes: bool = False,
 ) -> object:
-    """Parse a document, and refuse what is ambiguous or would take far more memory than it has bytes.
+    """Parse a whole document, and refuse what is ambiguous or would take far more memory than it has bytes.
 
-    Parameters
-    ----------
-    data
-        All of it; whoever fetches it limits its length.
-    max_containers
-        Largest number of lists and objects.
-    max_values
-        Largest number of what they hold.
-    as_python_writes
-        Accept NaN, infinities and, for a repeated key, the last value: what Python writes into configs, and
-        what the loaders of these files accept.
-
-    Raises
-    ------
-    JsonRefused
-        It is not JSON, or breaks a limit.
+    Whoever fetches it limits its length. `max_containers` limits lists and objects, `max_values` what they
+    hold. `as_python_writes` accepts NaN, infinities and, for a repeated key, the last value: what Python
+    writes into configs, and what the loaders of these files accept. Raises `JsonRefused`.
     """
     raw = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
     if raw.count(b"[") + raw.count(b"{") > max_containers:

@@ -32,17 +32,7 @@ _SNIPPET = 24
 
 
 class Scanner:
-    """Reads one JSON text from front to back.
-
-    Parameters
-    ----------
-    data
-        Bytes that hold the text.
-    start
-        Where in `data` the text begins; it ends where `data` ends.
-    error
-        Makes the exception for what is wrong.
-    """
+    """Reads one JSON text from front to back, from `start` to the end of `data`; `error` makes exceptions."""
 
     __slots__ = ("_data", "_error", "_start", "position")
 
@@ -89,12 +79,7 @@ class Scanner:
     def members(self, what: str | Message, *, limit: int) -> Iterator[str]:
         """Yield each key of the object that comes next; the caller consumes its value before going on.
 
-        Parameters
-        ----------
-        what
-            Name of the object, for messages.
-        limit
-            Largest number of members.
+        `what` names the object in messages, and it has at most `limit` members.
         """
         if not self.take(b"{"):
             self.unexpected(say("part.object-for", what=what))

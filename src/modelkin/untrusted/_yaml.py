@@ -21,13 +21,7 @@ class YamlRefused(Refusal):
 
 
 def strict_yaml(data: bytes) -> object:
-    """Return plain data.
-
-    Raises
-    ------
-    YamlRefused
-        It is not YAML, or uses more of YAML than plain data needs.
-    """
+    """Return plain data; YAML that uses more than plain data needs is refused."""
     import yaml  # only when there is something to read
 
     loader: type[yaml.SafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)

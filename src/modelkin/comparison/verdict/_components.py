@@ -25,23 +25,15 @@ from ._rule import DecisionRule
 
 
 def judge_component(tests: Sequence[Evidence], rule: DecisionRule, *, penalty: float) -> ComponentVerdict:
-    """Combine the tests of one component.
+    """Combine all evidence of one component, including skipped tests.
 
     The best test counts, corrected for the number of tests (Bonferroni). Layers number their units
     independently of each other in most models, which would allow stronger combinations, but not in all: a
     model that repeats its layers would count one coincidence many times, and accuse another such stranger.
 
     One layer that is certain is a finding. What is claimed must not be negligible: each layer is held to the
-    effect floor by itself, so that others in which nothing is shared do not hide it.
-
-    Parameters
-    ----------
-    tests
-        All evidence of the component, including skipped tests.
-    rule
-        When it is enough.
-    penalty
-        Added to log10 p for looking at several components and for stages.
+    effect floor by itself, so that others in which nothing is shared do not hide it. `penalty` is added to
+    log10 p for looking at several components and for stages.
     """
     made = [test for test in tests if isinstance(test, Tested)]
     by_layer = _by_layer(made)

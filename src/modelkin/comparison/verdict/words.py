@@ -22,16 +22,9 @@ def limitations(
 ) -> tuple[Message, ...]:
     """Say what a verdict does not say.
 
-    Parameters
-    ----------
-    stage
-        The last stage that was read: only the deep one undoes disguises.
-    ranked
-        Whether part of the verdict rests on controls.
-    contrasted
-        Whether part of it rests on mismatched layers of the same two models.
-    units_in_part
-        Whether layers were too large to be read whole although units must teach coordinates.
+    Only the deep stage undoes disguises. `ranked` verdicts rest in part on controls, `contrasted` ones on
+    mismatched layers of the same two models. With `units_in_part`, layers were too large to be read whole
+    although units must teach coordinates.
     """
     related = _limitations("ancestor", "seed", "frozen", "wrongdoing", "sampled")
     deep = stage == "deep"
