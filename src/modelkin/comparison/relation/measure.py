@@ -80,8 +80,8 @@ class _Measured:
     def change(self) -> TensorChange:
         block, mine, theirs = self.block, self.mine, self.theirs
         what = self._word()
-        difference = np.abs(mine - theirs)
-        size, step = _size(theirs), _size(self.steps)
+        difference = self.difference
+        size, step, change = _size(theirs), _size(self.steps), _size(difference)
         found, few = self.spectrum, self.lattice
         return TensorChange(
             tensor=block.facing.candidate,
@@ -98,14 +98,14 @@ class _Measured:
             what=what,
             share_equal=float(np.mean(mine == theirs)),
             share_within_a_step=float(np.mean(difference <= _STEP * self.steps)),
-            relative_change=_size(difference) / size if size else float(difference.any()),
-            change_in_steps=_size(difference) / step if step else 0.0,
+            relative_change=change / size if size else float(difference.any()),
+            change_in_steps=change / step if step else 0.0,
             resolution=step / size if size else 0.0,
             cosine=self.correlation,
-            zeros=float(np.mean(mine == 0)),
+            zeros=self.zeros,
             base_zeros=float(np.mean(theirs == 0)),
             two_of_four=self._two_of_four(),
-            kept_equal=self._kept(),
+            kept_equal=self.kept,
             rank=found.rank if found else None,
             rank_most=found.most if found else None,
             left_in_steps=found.left if found and math.isfinite(found.left) else None,
@@ -147,7 +147,7 @@ class _Measured:
         steps = self.steps
         if levels is not None:
             steps = np.maximum(steps, levels)
-            within = np.mean(np.abs(self.mine - theirs) <= 1.02 * steps)
+            within = np.mean(self._apart(theirs) <= 1.02 * steps)
             if within >= _ON_CODE:
                 return "quantised"
         if how is None:
@@ -199,18 +199,33 @@ class _Measured:
         """
         if slack == 1.0 and self.formats[0] == self.formats[1]:
             return False
-        return bool(np.mean(np.abs(self.mine - theirs) <= slack * _STEP * self.steps) >= _KEPT)
+        return bool(np.mean(self._apart(theirs) <= slack * _STEP * self.steps) >= _KEPT)
+
+    @cached_property
+    def difference(self) -> Floats:
+        """How far both sides are apart at each place."""
+        return np.asarray(np.abs(self.mine - self.theirs))
+
+    def _apart(self, theirs: Floats) -> Floats:
+        return self.difference if theirs is self.theirs else np.asarray(np.abs(self.mine - theirs))
+
+    @cached_property
+    def zeros(self) -> float:
+        """The candidate's share of zeros."""
+        return float(np.mean(self.mine == 0))
 
     def _is_sparse(self) -> bool:
-        zeros, before = np.mean(self.mine == 0), np.mean(self.theirs == 0)
-        kept = self._kept()
-        return bool(zeros >= _SPARSE and before <= _BASE_SPARSE and kept is not None and kept >= _KEPT)
+        if self.zeros < _SPARSE or np.mean(self.theirs == 0) > _BASE_SPARSE:
+            return False
+        return self.kept is not None and self.kept >= _KEPT
 
-    def _kept(self) -> float | None:
+    @cached_property
+    def kept(self) -> float | None:
+        """Share of the numbers left by zeros that are still those of the base; None without zeros."""
         held = self.mine != 0
         if held.all() or not held.any():
             return None
-        return float(np.mean(np.abs(self.mine - self.theirs)[held] <= _STEP * self.steps[held]))
+        return float(np.mean(self.difference[held] <= _STEP * self.steps[held]))
 
     def _two_of_four(self) -> float | None:
         if self.mine.ndim != 2:
@@ -218,8 +233,9 @@ class _Measured:
         lines = self.mine.T if self.block.facing.transposed[0] else self.mine
         if lines.shape[1] % 4:
             return None
-        zeros = (lines == 0).reshape(len(lines), -1, 4).sum(axis=2)
-        return float(np.mean(zeros >= 2))
+        zeros = (lines == 0).reshape(-1, 4).view(np.uint8)
+        # Column by column: a sum along an axis of four is ten times as slow.
+        return float(np.mean(zeros[:, 0] + zeros[:, 1] + zeros[:, 2] + zeros[:, 3] >= 2))
 
 
 def _size(values: Floats) -> float:

@@ -30,12 +30,19 @@ def with_factors(candidate: Floats, base: Floats) -> tuple[Floats, bool]:
     theirs = base.astype(np.float64)
     # Each round is a product with a vector, once the products of all numbers are computed.
     products, squares = candidate * theirs, theirs * theirs
-    for _ in range(_ROUNDS):
+    everything = float(np.sum(np.square(candidate, dtype=np.float64)))
+    left = before = float(np.sum(np.square(candidate - base, dtype=np.float64)))
+    for further in reversed(range(_ROUNDS)):
         columns = _fitted(rows @ products, rows**2 @ squares)
-        rows = _fitted(products @ columns, squares @ columns**2)
+        along = products @ columns
+        rows = _fitted(along, squares @ columns**2)
+        now = everything - float(rows @ along)
+        left, gained = now, left - now
+        if left - further * gained > BETTER**2 * before:  # if every further round were as good as this one
+            return base, False
     fitted = np.asarray(rows[:, None] * theirs * columns, np.float32)
-    before, after = difference_size(candidate, base), difference_size(candidate, fitted)
-    return (fitted, True) if after < BETTER * before else (base, False)
+    was, after = difference_size(candidate, base), difference_size(candidate, fitted)
+    return (fitted, True) if after < BETTER * was else (base, False)
 
 
 def mixed_in_heads(candidate: Floats, base: Floats, head: int) -> tuple[Floats, bool]:
