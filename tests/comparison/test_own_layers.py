@@ -7,18 +7,19 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from huggingface_hub import constants
 from tests.comparison.disguises import disguised, zoo_model
 from tests.comparison.expectations import DEEP
 from tests.comparison.strangers import lineages
 from tests.places import ZOO
-from tests.support import LlamaShape, llama_config, llama_tensors
+from tests.support import HubServer, LlamaShape, llama_config, llama_tensors, virtual_llama
 
 import modelkin as mk
 from modelkin.casework.lab import Checkpoint, derive
 from modelkin.comparison.alignment.keys import KEYS_FIT
 from modelkin.comparison.deep import DeepStage, contrasts
 from modelkin.comparison.frames import frame_of_keys
-from modelkin.comparison.methods import Contrast, Skipped, Tested
+from modelkin.comparison.methods import Contrast, Skipped, Tested, load_method
 from modelkin.comparison.pair import ModelPair
 from modelkin.comparison.strangers import load_archive
 from modelkin.comparison.tokens import UNREAD, pair_tokens
@@ -277,6 +278,34 @@ def test_hidden_strangers_whose_layers_are_read_in_part_are_not_accused(few_byte
     assert not found.verdict.related
     assert "key-rows" not in {frame.learned_from.code for frame in found.alignment.frames}
     assert any("keys of its attention heads" in str(item) for item in found.verdict.limitations)
+
+
+@pytest.mark.parametrize(
+    ("hidden_size", "kv_heads", "with_heads"),
+    [(4096, 32, True), (5120, 40, True), (5120, 8, True), (8192, 64, False)],
+)
+def test_heads_of_two_layers_are_planned_beside_units_where_the_bytes_allow_it(
+    hidden_size, kv_heads, with_heads, monkeypatch
+):
+    """At a width of 5,120 six tenths of the bytes for units left too few for heads, which went unseen."""
+    shape = LlamaShape(
+        layers=8,
+        hidden=hidden_size,
+        mlp=27 * hidden_size // 10,
+        heads=hidden_size // 128,
+        kv_heads=kv_heads,
+        vocab=512,
+    )
+    with HubServer({"org/big": virtual_llama(shape)}) as hub, monkeypatch.context() as patch:
+        patch.setattr(constants, "ENDPOINT", hub.url)
+        model = open_model("org/big", DEEP.fetch)
+        pair = ModelPair(candidate=model, base=model, options=DEEP).seen(UNREAD, 350_000_000)
+        pair = replace(pair, layer_pairs=tuple((layer, layer) for layer in range(shape.layers)))
+        (probe,) = load_method("own-layers").plan(pair).probes
+        model.close()
+    read = {slice_.name for part in probe.base for slice_ in part.slices}
+    assert sum(name.endswith("gate_proj.weight") for name in read) >= 4
+    assert sum(name.endswith("o_proj.weight") for name in read) == (2 if with_heads else 0)
 
 
 @pytest.mark.more

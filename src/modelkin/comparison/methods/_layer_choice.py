@@ -30,7 +30,8 @@ _MOST_LAYERS = 6
 _ENOUGH_LAYERS = 4
 """With fewer, one odd layer would decide: from here on whole units are worth more than further layers."""
 _SHARE_OF_UNITS = 0.6
-"""Share of the bytes for units, if enough layers fit into it; the rest is for heads."""
+"""Share of the bytes for units, if enough layers fit into it; the rest is for heads. It is less if only that
+leaves room for the heads of two layers, as at a width of 5,120."""
 _DEPTHS = tuple(
     ReadingDepth(share=share, writes=writes, routed=routed)
     for routed in (True, False)
@@ -75,8 +76,12 @@ def choose_layers(pair: Pair) -> ChosenLayers | Message:
         pairs, how = tuple(known), whole
         wanted = [sorted(side) for side in every]
     else:
-        fitting = _fitting(int(_SHARE_OF_UNITS * pair.byte_allowance), every, known)
-        if fitting is None or len(fitting[0]) < _ENOUGH_LAYERS:
+        for_units = int(_SHARE_OF_UNITS * pair.byte_allowance)
+        for allowance in (min(for_units, pair.byte_allowance - _two_heads(pair)), for_units):
+            fitting = _fitting(allowance, every, known)
+            if fitting is not None and len(fitting[0]) >= _ENOUGH_LAYERS:
+                break
+        else:
             fitting = _fitting(pair.byte_allowance, every, known)
         if fitting is None:
             return say("layer-large")
@@ -142,6 +147,17 @@ def _heads_of(
         if all(sum(item.cost() for item in side) <= room for side in chosen):
             return tuple(chosen[0]), tuple(chosen[1])
     return (), ()
+
+
+def _two_heads(pair: Pair) -> int:
+    """Return the bytes of the heads of two layers, the fewest that can be contrasted."""
+    costs = [
+        made.cost()
+        for side in pair.sides
+        for layer in side.architecture.layers[:1]
+        if (made := head_matrices(side, layer))
+    ]
+    return 2 * max(costs, default=0)
 
 
 def _keys_of(
