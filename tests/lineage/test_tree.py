@@ -19,7 +19,7 @@ from modelkin.lineage.tree_result import JudgedPair
 from modelkin.lineage.tree_samples import read_sample
 from modelkin.model import open_model
 
-LIGHT, HEAVY = "finetune-light", "finetune-heavy"
+LIGHT, HEAVY, SIBLING = "finetune-light", "finetune-heavy", "finetune-sibling"
 
 
 def relatives(models, **rest):
@@ -78,6 +78,51 @@ def test_a_merge_hangs_on_both_parents_with_its_weights(forest):
     weights = {edge.second: edge.weight for edge in forest.edges if edge.kind == "merge"}
     assert weights == pytest.approx({LIGHT: 0.4, HEAVY: 0.6}, abs=0.02)
     assert all(edge.parent == edge.second for edge in forest.edges if edge.kind == "merge")
+
+
+def with_merge(share, **more):
+    """Grow a family of a base, two children, a grandchild, and a merge of the children."""
+    mixed = derive.merge_linear([loaded(LIGHT), loaded(SIBLING)], [share, 1 - share])
+    models = {name: source(name) for name in ("base", LIGHT, SIBLING, "grandchild")}
+    models["mixed"] = source(mixed, "mixed")
+    models |= {name: source(change(mixed), name) for name, change in more.items()}
+    found = relatives(models, relations=False)
+    return {(edge.first, edge.second) for edge in found.edges}
+
+
+@pytest.mark.parametrize("share", [0.6, 0.8])
+def test_a_child_does_not_hang_on_a_merge_of_its_parent_nor_does_the_parent(share):
+    """The grandchild is closer to the merge than to its parent: it was trained on what the sibling was."""
+    assert with_merge(share) == {
+        (LIGHT, "base"),
+        (SIBLING, "base"),
+        ("grandchild", LIGHT),
+        ("mixed", LIGHT),
+        ("mixed", SIBLING),
+    }
+
+
+def test_what_was_made_of_a_merge_hangs_on_the_merge():
+    found = with_merge(
+        0.8,
+        int8=derive.round_to_int8,
+        noisy=lambda mixed: derive.add_noise(mixed, size=0.005, rng=np.random.default_rng(2)),
+    )
+    assert {("int8", "mixed"), ("noisy", "mixed"), (LIGHT, "base"), ("grandchild", LIGHT)} <= found
+
+
+def test_what_was_trained_from_a_merge_hangs_on_the_merge():
+    def trained(mixed):
+        before, after = loaded(LIGHT).tensors, loaded("grandchild").tensors
+        return mixed.with_tensors(
+            {name: values + after[name] - before[name] for name, values in mixed.tensors.items()}
+        )
+
+    mixed = derive.merge_linear([loaded(LIGHT), loaded(HEAVY)], [0.6, 0.4])
+    models = {name: source(name) for name in ("base", LIGHT, HEAVY)}
+    models |= {"mixed": source(mixed, "mixed"), "tuned": source(trained(mixed), "tuned")}
+    found = {edge.second for edge in relatives(models, relations=False).edges if edge.first == "tuned"}
+    assert found == {"mixed"}
 
 
 def test_without_an_asymmetric_fact_no_direction_is_named():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from modelkin.lineage.inheritance import (
     Blend,
     Hung,
+    comes_past,
     find_blend,
     hang,
     mean_distances,
@@ -84,14 +85,13 @@ class _Growth:
         faced = self._renumbered()
         by_site = site_distances(faced)
         blends = self._blends(by_site)
-        mixed = {blend.child for blend in blends}
+        mixed = {blend.child: blend.parents for blend in blends}
         middle = self._middle(mean_distances(by_site), mixed)
         edges: list[TreeEdge | None] = [edge for blend in blends for edge in self._merged(blend, by_site)]
         draws = self._draws(len(by_site))
         edges += [
-            self._descent(by_site, child, middle, mixed, draws)
-            for child in range(len(self.members))
-            if child != middle and child not in mixed
+            self._descent(by_site, child, middle, mixed, barred, draws)
+            for child, barred in self._all_barred(by_site, middle, mixed).items()
         ]
         kept = [
             place for place, member in enumerate(self.members) if place not in mixed and member.turned is None
@@ -195,7 +195,7 @@ class _Growth:
         """Return a member with its accepted relatives."""
         return [place for place in range(len(self.members)) if place == child or self._accepted(child, place)]
 
-    def _middle(self, distances: Floats, mixed: set[int]) -> int:
+    def _middle(self, distances: Floats, mixed: Collection[int]) -> int:
         """Choose the member that facts put first most often; of several, the one closest to all."""
         names = [member.name for member in self.members]
         first: Counter[str] = Counter()
@@ -259,15 +259,61 @@ class _Growth:
         turned = {place for place, member in enumerate(self.members) if member.turned is not None}
         return turned if len(self.members) - len(turned) > 1 else set()
 
+    def _all_barred(
+        self, by_site: Floats, middle: int, mixed: Mapping[int, tuple[int, int]]
+    ) -> dict[int, set[int]]:
+        """Return what each member cannot come from, once it is known where the others are attached.
+
+        None comes from itself by way of others. A merge lies near its main parent and takes most of its
+        change along, so that the parent seems to carry the change of the merge: that the merge lies between
+        two members is the stronger evidence. Of copies that seem to carry each other's change, the one
+        closest to the middle comes first. And none comes through a merge if it may come from a parent of it.
+        """
+        barred = {
+            child: self._barred(child) | {merge for merge, parents in mixed.items() if child in parents}
+            for child in range(len(self.members))
+            if child != middle and child not in mixed
+        }
+        away = mean_distances(by_site)[middle]
+        above: dict[int, Sequence[int]] = dict(mixed)
+        wanted = set(barred)
+        while wanted:
+            for child in wanted:
+                hung = hang(by_site, child, middle, mixed, barred[child])
+                above[child] = () if hung is None else (hung.parent,)
+            circle = next((found for child in barred if (found := _circle(above, child))), set())
+            if circle:
+                able = circle & barred.keys()
+                made = {parent for merge in circle & mixed.keys() for parent in mixed[merge]} & able
+                first = min(made or able, key=lambda place: float(away[place]))
+                barred[first] |= circle
+                wanted = {first}
+            else:
+                wanted = {
+                    child
+                    for child, places in barred.items()
+                    for merge in _line(above, child) & mixed.keys()
+                    for side in {*mixed[merge]} - places
+                    if comes_past(by_site, child, above[child][0], mixed[merge], side, middle)
+                }
+                for child in wanted:
+                    barred[child] |= {*above[child]}
+        return barred
+
     def _descent(
-        self, by_site: Floats, child: int, middle: int, mixed: set[int], draws: Sequence[NDArray[np.int64]]
+        self,
+        by_site: Floats,
+        child: int,
+        middle: int,
+        mixed: Collection[int],
+        barred: set[int],
+        draws: Sequence[NDArray[np.int64]],
     ) -> TreeEdge | None:
         distances = mean_distances(by_site)
         near = np.delete(distances[child], child)
-        barred = self._barred(child)
         hung = hang(by_site, child, middle, mixed, barred)
         if hung is None or not np.isfinite(near).any() or float(np.nanmin(near)) > _STRANGE:
-            return self._reshaped(child, middle, mixed, distances)
+            return self._reshaped(child, middle, barred | {*mixed}, distances)
         again = [hang(by_site[draw], child, middle, mixed, barred) for draw in draws[:_EDGE_DRAWS]]
         support = float(np.mean([drawn is not None and drawn.parent == hung.parent for drawn in again]))
         kind = "nearest" if hung.least is None else "inherits"
@@ -296,9 +342,9 @@ class _Growth:
     def _accepted(self, first: int, second: int) -> bool:
         return frozenset((self.members[first].name, self.members[second].name)) in self.pairs
 
-    def _reshaped(self, child: int, middle: int, mixed: set[int], distances: Floats) -> TreeEdge | None:
+    def _reshaped(self, child: int, middle: int, barred: set[int], distances: Floats) -> TreeEdge | None:
         """Attach a member without measurable tensors to the relative with which it shares most."""
-        able = set(range(len(self.members))) - mixed - self._barred(child) - {child}
+        able = set(range(len(self.members))) - barred - {child}
 
         def strength(place: int) -> tuple[float, bool]:
             pair = self.pairs[frozenset((self.members[child].name, self.members[place].name))]
@@ -363,3 +409,20 @@ class _Growth:
                 used += 1
         support = {split: counted[split] / max(1, used) for split in splits(tree, len(kept))}
         return newick(tree, names, support), names, four_point(held, self.seed)
+
+
+def _circle(above: Mapping[int, Sequence[int]], place: int) -> set[int]:
+    """Return a member with all that it comes from and that come from it; nothing if there are none."""
+    return {one for one in _line(above, place) if place in _line(above, one)}
+
+
+def _line(above: Mapping[int, Sequence[int]], place: int) -> set[int]:
+    """Return everything that a member comes from."""
+    found: set[int] = set()
+    left = [*above.get(place, ())]
+    while left:
+        one = left.pop()
+        if one not in found:
+            found.add(one)
+            left += above.get(one, ())
+    return found

@@ -8,6 +8,7 @@ changes.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
@@ -35,6 +36,9 @@ _FEWEST_SITES = 2
 _AROUND = 1.02
 _AS_NEAR = 3.0
 _EXACT = 1e-6
+_MOSTLY = math.sqrt(0.5)
+"""Cosine from which most of a difference lies along a direction: only where a family does not show how much
+of a direction independent changes share."""
 _MOST_OF = 0.8
 """A parent must share as many of the child's shapes as others do, up to this factor."""
 
@@ -188,6 +192,41 @@ def _carries(
         seen = carried(used, child, parent, other)
         least = least if seen is None else min(least, seen)
     return least if least >= _LEAST else None
+
+
+def comes_past(
+    by_site: Floats, child: int, below: int, parents: Sequence[int], side: int, middle: int
+) -> bool:
+    """Say whether a member may come from one parent of a merge directly, and not through the merge.
+
+    Trained on similar data, it moves as the other parent did, so towards the merge, and may end up closer to
+    the merge than to its own parent. What independent changes have in common shows in the parents of the
+    merge, seen from the middle: only a member that went further in the direction of the merge took that from
+    the merge. Where the middle is itself a parent, most of the difference has to lie in that direction.
+
+    Parameters
+    ----------
+    by_site
+        Distances by tensor.
+    child, below
+        Indices of the member, and of what it would be attached to: the merge, or what came from it.
+    parents, side
+        Indices of the merge's parents, and of the one that the member may come from.
+    middle
+        Index of the reference member.
+    """
+    used = by_site[related_sites(by_site, child)]
+    along = _cosine(used, child, below, side)
+    others = (place for place in parents if middle not in (place, side) and place != side)
+    shared = [found for place in others if (found := _cosine(used, place, side, middle)) is not None]
+    return along is not None and along <= max(shared, default=_MOSTLY)
+
+
+def _cosine(by_site: Floats, first: int, second: int, seen_from: int) -> float | None:
+    """Return the cosine of two differences to a third model; None where there is no difference."""
+    sides = by_site[:, [first, second, first], [seen_from, seen_from, second]]
+    mine, own, between = sides[np.isfinite(sides).all(axis=1)].sum(axis=0)
+    return float((mine + own - between) / (2 * math.sqrt(mine * own))) if min(mine, own) > 0 else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
