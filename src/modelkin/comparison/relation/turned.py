@@ -52,6 +52,12 @@ _WIDEST = 2048
 _WIDE_ENOUGH, _BETTER = 1e-4, 0.9
 """Error up to which a wide map stays as it is, a twentieth of what storing in BF16 leaves; and part of its
 error before that a round has to come below for another one to be worth it."""
+_OTHER_WEIGHTS = 4.0
+"""Factor between weights of tables from which the map is learned once more: weights that are wrong by less
+add at most a fifth to the error."""
+_ENOUGH_ROWS, _NEXT_TO_NOTHING = 1.5, 0.01
+"""Rows to a dimension that a wide map is learned from at least, and part of what is known that may be left
+out to save products."""
 _JUDGED = 1024
 """Rows of a table by which a wide map is judged: what it leaves of so many is known to some percent."""
 _ARITHMETIC = 2e-6
@@ -308,12 +314,16 @@ def learned_turn(first: Floats, tables: Sequence[Vectors]) -> Turn | None:
     matrix, wide = first, max(first.shape) > _WIDEST
     judged = [_some(table) for table in tables] if wide else tables
     left = [_left(matrix, *table) for table in judged]
-    error = math.inf
+    error, weights = math.inf, [0.0 for _ in tables]
     for _ in range(_ROUNDS):
         before, error = error, _error(tables, left)
-        if wide and (error <= _WIDE_ENOUGH or error > _BETTER * before):
+        used, weights = weights, [1 / (each**2 + _ARITHMETIC**2) for each in left]
+        good = error <= _WIDE_ENOUGH and not _weighed_anew(used, weights)
+        if wide and (good or error > _BETTER * before):
             break
-        matrix = _procrustes(tables, [1 / (each**2 + _ARITHMETIC**2) for each in left], wide=wide)
+        told = _telling(tables, weights) if wide else [True for _ in tables]
+        chosen = [(*pair, weight) for pair, weight, one in zip(tables, weights, told, strict=True) if one]
+        matrix = _procrustes(chosen, wide=wide)
         left = [_left(matrix, *table) for table in judged]
     if min(left) > _HOLDS:
         return None
@@ -333,11 +343,32 @@ def _some(table: Vectors) -> Vectors:
     return table[0][rows], table[1][rows]
 
 
-def _procrustes(tables: Sequence[Vectors], weights: Sequence[float], *, wide: bool) -> Floats:
+def _weighed_anew(used: Sequence[float], weights: Sequence[float]) -> bool:
+    """Say whether a map was learned with tables at weights far from those it gives them.
+
+    What one table lost to a quantiser is then in the map, and the others show less of it than there is.
+    """
+    factors = [now / then if then else math.inf for now, then in zip(weights, used, strict=True)]
+    return max(factors) > _OTHER_WEIGHTS * min(factors)
+
+
+def _telling(tables: Sequence[Vectors], weights: Sequence[float]) -> list[bool]:
+    """Say which tables are worth a product: the best ones, until the others together add next to nothing."""
+    known = [len(mine) * weight for (mine, _), weight in zip(tables, weights, strict=True)]
+    order = np.argsort(known)[::-1].tolist()
+    found, rows, told = [False for _ in tables], 0, 0.0
+    for place in order:
+        if rows >= _ENOUGH_ROWS * tables[0][0].shape[1] and sum(known) - told < _NEXT_TO_NOTHING * sum(known):
+            break
+        found[place], rows, told = True, rows + len(tables[place][0]), told + known[place]
+    return found
+
+
+def _procrustes(tables: Sequence[tuple[Floats, Floats, float]], *, wide: bool) -> Floats:
     # Tables of wide models already take half a gigabyte: they are not widened to double.
     kind = np.float32 if wide else np.float64
     cross = np.zeros((tables[0][0].shape[1], tables[0][1].shape[1]))
-    for (mine, theirs), weight in zip(tables, weights, strict=True):
+    for mine, theirs, weight in tables:
         # No table counts more than another because of the size of its numbers.
         scale = _size(mine) * _size(theirs)
         if scale > 0:
