@@ -11,7 +11,7 @@ from tests.lineage.models import loaded, source, with_experts_of
 
 from modelkin import MergeResult, explain_merge
 from modelkin.casework.lab import derive
-from modelkin.document import schema, to_json
+from modelkin.document import load_language, merge_view, render_markdown, schema, to_json
 from modelkin.errors import FormatError, UsageError
 
 LIGHT, HEAVY, SIBLING, LORA = "finetune-light", "finetune-heavy", "finetune-sibling", "lora"
@@ -249,3 +249,16 @@ def test_the_folder_tells_it_in_both_languages(merged, tmp_path, language, words
     assert words in written["report.html"]
     assert written["recipe.yaml"] == merged.recipe
     assert written["merge.csv"].count("\n") == 1 + sum(max(1, len(cell.weights)) for cell in merged.cells)
+
+
+def test_details_of_methods_are_told_in_words():
+    parents = [(loaded(LIGHT), 0.5), (loaded(HEAVY), 0.5)]
+    made = derive.merge_dare(loaded("base"), parents, dropped=0.5, rng=np.random.default_rng(1))
+    found = explained(made, LIGHT, HEAVY, base="base")
+    names = {name for fit in found.methods for name, _ in fit.details}
+    assert {"left_straight", "epsilon", "ratio"} <= names
+    for tag in ("en", "ko"):
+        language = load_language(tag)
+        text = render_markdown(merge_view(found, language))
+        assert all(language.say(f"merge.detail-{name}") in text for name in names)
+        assert "left_straight" not in text

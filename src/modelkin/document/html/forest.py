@@ -1,4 +1,8 @@
-"""A forest as one picture: models in columns by steps from the root, evidence under the pointer."""
+"""A forest as one picture: models in columns by steps from the root, evidence under the pointer.
+
+Every model has a row of its own, below its parent. Further parents of a merge are joined to it by a line at
+the right, where there are no names.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +19,8 @@ _ROW, _LEFT, _TOP = 26, 14, 18
 _MOST_LETTERS = 30
 _LETTER, _BETWEEN = 7.2, 46
 """Width of a letter, and what lies between the end of a name and the next column."""
+_NAME, _LANE, _BEND = 9, 12, 6
+"""Where a name begins beside its dot; of lines at the right, the space for one, and its rounded corners."""
 
 
 def forest_picture(found: FamilyForest, language: Language) -> Html:
@@ -28,12 +34,23 @@ def _picture(family: Family, found: FamilyForest, language: Language) -> Html:
     columns = _columns(rows)
     places = {name: (columns[column], _TOP + row * _ROW) for name, (column, row) in rows.items()}
     height = _TOP + _ROW * len(family.members) + 6
-    parts = [_line(edge, places, number, rows[edge.first][1], language) for number, edge in enumerate(edges)]
+    right = max(_name_end(name, places) for name in places) + _LANE
+    lanes = _lanes([edge for edge in edges if _is_further(edge, edges)], rows)
+    paths = [
+        _path(edge, places)
+        if (lane := lanes.get(edge)) is None
+        else _at_right(edge, places, right + lane * _LANE)
+        for edge in edges
+    ]
+    parts = [
+        _line(edge, path, number, rows[edge.first][1], language)
+        for number, (edge, path) in enumerate(zip(edges, paths, strict=True))
+    ]
     parts += [
         _model(name, place, found, number + len(edges), rows[name][1])
         for number, (name, place) in enumerate(places.items())
     ]
-    width = columns[-1] - _BETWEEN // 2
+    width = right + _LANE * (1 + max(lanes.values(), default=-1))
     svg = element(
         "svg",
         *parts,
@@ -53,7 +70,7 @@ def _rows(family: Family, edges: list[TreeEdge]) -> dict[str, tuple[int, int]]:
     """Give every model a column, by steps from the root, and its own row, below its parent."""
     below: dict[str, list[str]] = {}
     for edge in edges:
-        if edge.first not in [name for names in below.values() for name in names]:
+        if not _is_further(edge, edges):
             below.setdefault(edge.second, []).append(edge.first)
     placed: dict[str, tuple[int, int]] = {}
 
@@ -82,16 +99,56 @@ def _shown(name: str) -> str:
     return name if len(name) <= _MOST_LETTERS else name[: _MOST_LETTERS - 1] + "…"
 
 
-def _line(
-    edge: TreeEdge, places: dict[str, tuple[int, int]], number: int, row: int, language: Language
-) -> Html:
+def _is_further(edge: TreeEdge, edges: list[TreeEdge]) -> bool:
+    """Say whether a model is placed below another of its parents."""
+    return edge is not next(other for other in edges if other.first == edge.first)
+
+
+def _lanes(edges: list[TreeEdge], rows: dict[str, tuple[int, int]]) -> dict[TreeEdge, int]:
+    """Give lines at the right the first lane that is free along them, short ones first."""
+
+    def span(edge: TreeEdge) -> tuple[int, int]:
+        first, last = sorted((rows[edge.first][1], rows[edge.second][1]))
+        return first, last
+
+    taken: list[list[tuple[int, int]]] = []
+    found: dict[TreeEdge, int] = {}
+    for edge in sorted(edges, key=lambda edge: span(edge)[1] - span(edge)[0]):
+        first, last = span(edge)
+        free = (n for n, lane in enumerate(taken) if all(last < a or b < first for a, b in lane))
+        found[edge] = next(free, len(taken))
+        if found[edge] == len(taken):
+            taken.append([])
+        taken[found[edge]].append((first, last))
+    return found
+
+
+def _name_end(name: str, places: dict[str, tuple[int, int]]) -> int:
+    return places[name][0] + _NAME + round(len(_shown(name)) * _LETTER)
+
+
+def _path(edge: TreeEdge, places: dict[str, tuple[int, int]]) -> str:
+    """Draw from the dot of a parent to the dot of a model below it."""
     (x1, y1), (x2, y2) = places[edge.second], places[edge.first]
-    note = "; ".join(_evidence(edge, language))
-    path = f"M{x1:.0f} {y1:.0f} C{x1 + 20:.0f} {y2:.0f} {x1 + 30:.0f} {y2:.0f} {x2 - 7:.0f} {y2:.0f}"
+    path = f"M{x1} {y1} C{x1 + 20} {y2} {x1 + 30} {y2} {x2 - 7} {y2}"
     if edge.parent == edge.second:
         path += " m-6 -4 l6 4 l-6 4"
     elif edge.parent == edge.first:
-        path += f" M{x1 + 4:.0f} {y1 + 10:.0f} l-4 -6 l6 2"
+        path += f" M{x1 + 4} {y1 + 10} l-4 -6 l6 2"
+    return path
+
+
+def _at_right(edge: TreeEdge, places: dict[str, tuple[int, int]], x: int) -> str:
+    """Draw from the end of one name to the end of another: nothing else is in the rows of either."""
+    names = (edge.second, edge.first) if edge.parent != edge.first else (edge.first, edge.second)
+    (x1, y1), (x2, y2) = ((_name_end(name, places) + 4, places[name][1]) for name in names)
+    down = _BEND if y2 > y1 else -_BEND
+    path = f"M{x1} {y1} H{x - _BEND} Q{x} {y1} {x} {y1 + down} V{y2 - down} Q{x} {y2} {x - _BEND} {y2} H{x2}"
+    return path if edge.parent is None else path + " m6 -4 l-6 4 l6 4"
+
+
+def _line(edge: TreeEdge, path: str, number: int, row: int, language: Language) -> Html:
+    note = "; ".join(_evidence(edge, language))
     return element(
         "path",
         element("title", note),
@@ -125,5 +182,5 @@ def _model(name: str, place: tuple[int, int], found: FamilyForest, number: int, 
     facts = (summary.family, summary.layers, summary.hidden_size, summary.vocab_size)
     note = f"{name}: {summary.ref}; " + " / ".join("-" if fact is None else str(fact) for fact in facts)
     circle = element("circle", cx=x, cy=y, r=5, class_="node")
-    label = element("text", _shown(name), x=x + 9, y=y + 4, class_="row-name")
+    label = element("text", _shown(name), x=x + _NAME, y=y + 4, class_="row-name")
     return element("g", element("title", note), circle, label, data_note=note, data_x=number, data_y=row)

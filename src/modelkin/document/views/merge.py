@@ -122,7 +122,9 @@ def _methods(methods: tuple[MethodFit, ...], language: Language) -> Table:
             why = language.tell(fit.reason) if fit.reason is not None else "-"
             rows.append((fit.method, "-", language.say("merge.not_tried", why=why)))
         else:
-            details = ", ".join(f"{name} {value:.3g}" for name, value in fit.details)
+            details = ", ".join(
+                f"{language.say(f'merge.detail-{name}')} {value:.3g}" for name, value in fit.details
+            )
             rows.append((fit.method, f"{fit.left:.2g}", details))
     titles = [language.say(f"merge.{key}") for key in ("method", "left", "details")]
     return table(titles, rows, numeric=(1,))
