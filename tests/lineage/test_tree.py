@@ -1,6 +1,7 @@
 """Collections become forests: families by accepted pairs, edges by what is carried, directions by facts."""
 
 import json
+import re
 from itertools import combinations
 from xml.etree import ElementTree
 
@@ -235,6 +236,18 @@ def test_the_folder_holds_page_newick_and_graphml(forest, tmp_path, language, wo
     directed = [item.text for item in graph.findall(f".//{space}edge/{space}data[@key='directed']")]
     assert len(directed) == len(forest.edges)
     assert directed.count("true") == sum(edge.parent is not None for edge in forest.edges)
+
+
+def test_the_line_of_a_second_parent_passes_at_the_right_of_all_names(forest, tmp_path):
+    page = next(path.read_text() for path in forest.write(tmp_path) if path.name == "report.html")
+    names = re.findall(r'<text x="(\d+)" y="\d+" class="row-name">([^<]+)</text>', page)
+    lines = re.findall(r'<path d="([^"]+)" class="edge merge"', page)
+    assert len(names) == 5
+    assert len(lines) == 2
+    (beside,) = (line for line in lines if " V" in line)
+    assert " C" not in beside
+    (lane, _) = re.findall(r" Q(\d+)", beside)
+    assert int(lane) > max(int(x) + 7 * len(name) for x, name in names)
 
 
 def test_verdicts_made_before_are_not_made_again(forest):
