@@ -136,6 +136,51 @@ def test_from_scratch_alone_is_neither_proven_nor_refuted():
     assert "does not prove the claim" in str(stranger.claims[0].reason)
 
 
+def from_scratch_against(name: str, other: str, text: str = "") -> CardCheck:
+    """Check the statement of one model against another, which has a card of its own."""
+    made = model(name, card("Trained from scratch."))
+    return mk.check_card(made, FETCH, against=[model(other, text)])
+
+
+@pytest.mark.parametrize(
+    ("name", "other", "status", "reason"),
+    [
+        ("finetune-light", "base", "contradicted", "check-scratch-related"),
+        ("base", "finetune-light", "untestable", "check-scratch-later"),
+        ("finetune-light", "finetune-sibling", "contradicted", "check-scratch-unless"),
+        ("same-initialisation", "base", "untestable", "check-scratch-begun"),
+    ],
+)
+def test_from_scratch_is_contradicted_by_an_earlier_model_only(name, other, status, reason):
+    (claim,) = from_scratch_against(name, other).claims
+    assert (claim.status, claim.reason.code) == (status, reason)
+    assert claim.against == other
+
+
+def test_a_base_is_not_accused_by_what_names_it_as_its_origin():
+    (claim,) = from_scratch_against("lora", "base").claims
+    assert claim.reason.code == "check-scratch-unless"
+    (claim,) = from_scratch_against("lora", "base", card(base_model="lora")).claims
+    assert (claim.status, claim.reason.code) == ("untestable", "check-scratch-later")
+
+
+def test_a_model_to_check_against_that_cannot_be_read_is_an_error_of_the_call(tmp_path):
+    (tmp_path / "config.json").write_text("{}")
+    with pytest.raises(mk.errors.ModelkinError, match="no weights"):
+        mk.check_card(model("base", card("Trained from scratch.")), FETCH, against=[str(tmp_path)])
+
+
+def test_models_to_check_against_are_not_left_out_silently():
+    found = mk.check_card(model("base", card()), FETCH, against=[model("finetune-light", "")])
+    assert [note.code for note in found.notes] == ["check-against-unused"]
+
+
+def test_sarif_says_what_contradicts_from_scratch():
+    found = from_scratch_against("finetune-light", "base")
+    (rule,) = json.loads(sarif_json(found))["runs"][0]["tool"]["driver"]["rules"]
+    assert "a common origin with an earlier model" in rule["help"]["text"]
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [

@@ -21,7 +21,7 @@ FAILED = 1
     "--against",
     multiple=True,
     metavar="MODEL",
-    help='Another model to check a "from scratch" statement against. Repeat for several.',
+    help='An earlier model to check a "from scratch" statement against. Repeat for several.',
 )
 @click.option(
     "--known",

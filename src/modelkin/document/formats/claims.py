@@ -12,6 +12,12 @@ _FILES = ("README.md", "config.json", "adapter_config.json", "mergekit_config.ym
 _HELP = (
     "Supported: the weights have a common origin of the kind that is claimed. Contradicted: they have not."
 )
+_HELP_OF = {
+    "from-scratch": "Contradicted: the weights have a common origin with an earlier model. Never supported: "
+    "that no common origin was found does not prove the statement.",
+    "licence": "Contradicted: it leaves out what the licence of a parent demands that the weights confirm.",
+}
+"""Of claims that a common origin does not support."""
 
 
 def sarif_json(result: CardCheck) -> str:
@@ -21,7 +27,7 @@ def sarif_json(result: CardCheck) -> str:
             id=f"claim/{kind}",
             name="".join(word.capitalize() for word in ("claim", *kind.split("-"))),
             text=f"claim of a model card: {kind}",
-            help_text=_HELP,
+            help_text=_HELP_OF.get(kind, _HELP),
             page="cli.md",
             level="error",
         )

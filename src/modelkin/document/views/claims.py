@@ -39,7 +39,8 @@ def _blocks(result: CardCheck, language: Language) -> Iterator[Block]:
         items = tuple(f"{child} → {parent}" for child, parent in result.ancestors)
         yield Section(title=say("title.ancestors"), blocks=(Bullets(items),))
     if result.notes:
-        yield Bullets(tuple(language.tell(note) for note in result.notes))
+        notes = Bullets(tuple(language.tell(note) for note in result.notes))
+        yield Section(title=say("title.notes"), blocks=(notes,))
     yield Paragraph(say("text.about_claims"), "note")
 
 

@@ -22,6 +22,7 @@ from modelkin.source import ModelRef
 from .licences import left_out
 from .recipes import merge_status, recipe_status
 from .result import CardCheck, CheckedClaim, ClaimStatus
+from .scratch import Other, scratch_status
 from .statements import ReadCard, Statement, is_hub_id, read_card
 
 MOST_ANCESTORS = 12
@@ -64,7 +65,8 @@ def check_card(
     options
         Depth, seed, and how to fetch, of each comparison.
     against
-        Further models to test a "from scratch" statement against.
+        Earlier models to test a "from scratch" statement against: a common origin contradicts it, unless the
+        card or the weights of the other show that it came later. Each must be readable.
     known
         Where to find models that cards and adapters name, for those that are not on the Hub under that name.
     progress
@@ -112,7 +114,7 @@ class _Run:
         claims += [self._saved(item) for item in card.statements if item.kind == "saved-from"]
         claims += [self._relation(card, item) for item in card.statements if item.kind == "relation"]
         claims += self._recipe(card)
-        claims += [self._scratch(item, against) for item in card.statements if item.kind == "from-scratch"]
+        claims += self._scratch(card, against)
         claims += list(self._licences(card))
         return CardCheck(
             model=model_summary(self.model),
@@ -160,17 +162,12 @@ class _Run:
 
     def _opened(self, name: str) -> Model | Message:
         known = self.known.get(name)
-        if isinstance(known, Model):
-            return known
         if known is None and not is_hub_id(name):
             return say("check-no-hub-id", name=name)
         try:
-            found = open_model(known or f"hf:{name}", self.options.fetch, progress=self.progress)
-            self.stack.enter_context(found)
-            _ = found.weights, found.config
+            return self._entered(known or f"hf:{name}")
         except ModelkinError as error:
             return say("check-not-had", name=name, why=told(error))
-        return found
 
     def _compare(self, name: str) -> Comparison | Message:
         if name not in self.compared:
@@ -288,17 +285,39 @@ class _Run:
                 return name
         return None
 
-    def _scratch(self, item: Statement, against: Sequence[ModelLike]) -> CheckedClaim:
-        claim = say("claims.from-scratch", words=item.subject)
-        others = [found for name in self.compared if isinstance(found := self._compare(name), Comparison)]
-        others += [found for model in against if isinstance(found := self._with(model), Comparison)]
-        for found in others:
-            if found.verdict.related:
-                reason = say("check-scratch-related", name=found.base.ref)
-                return _claim(item, claim, "contradicted", reason, found)
-        if not others:
-            return _claim(item, claim, "untestable", say("check-scratch-alone"))
-        return _claim(item, claim, "untestable", say("check-scratch-none", n=len(others)))
+    def _scratch(self, card: ReadCard, against: Sequence[ModelLike]) -> Iterator[CheckedClaim]:
+        """Check a statement that the model was trained from scratch against every model at hand."""
+        said = [item for item in card.statements if item.kind == "from-scratch"]
+        if against and not said:
+            self.notes.append(say("check-against-unused"))
+        if not said:
+            return
+        named = {name: model for name, model in self.opened.items() if isinstance(model, Model)}
+        others = [
+            Other(model=model, found=found, declared=True)
+            for name, model in named.items()
+            if isinstance(found := self.compared.get(name), Comparison)
+        ]
+        for given in against:
+            # Named by the caller: one that cannot be opened is an error of the call, not of the card.
+            model = self._entered(given)
+            found = self._with(model)
+            if isinstance(found, Message):
+                self.notes.append(say("check-not-had", name=model.location.ref, why=found))
+            else:
+                others.append(Other(model=model, found=found))
+        status = scratch_status(self.model, others, self.options)
+        for item in said:
+            claim = say("claims.from-scratch", words=item.subject)
+            yield _claim(item, claim, status.status, status.reason, status.found)
+
+    def _entered(self, given: ModelLike) -> Model:
+        """Open a model until the check ends, unless it is open."""
+        if isinstance(given, Model):
+            return given
+        opened = self.stack.enter_context(open_model(given, self.options.fetch, progress=self.progress))
+        _ = opened.weights, opened.config
+        return opened
 
     def _licences(self, card: ReadCard) -> Iterator[CheckedClaim]:
         """Check the licence against those of parents proven by the weights."""
