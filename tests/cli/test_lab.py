@@ -1,6 +1,7 @@
 """``modelkin lab``."""
 
 import json
+import re
 import sys
 
 import numpy as np
@@ -56,6 +57,18 @@ def test_centring_shows_the_example(run):
     assert status == 0
     assert "17.2 degrees" in out
     assert "127.0 degrees" in out
+    assert "\\n" not in out
+
+
+def test_centring_and_cosines_are_told_in_korean(run):
+    for arguments, words in (
+        (("centring",), "평균을 빼면"),
+        (("cosines", "--pairs", "20"), "표준오차의 최대"),
+    ):
+        status, out, _ = run("lab", *arguments, "--lang", "ko")
+        assert status == 0
+        assert words in out
+        assert not re.search(r"degrees|independent|\\n", out)
 
 
 def test_centring_of_a_file(run, tmp_path):

@@ -12,7 +12,7 @@ from modelkin.document.blocks import Block, Paragraph, Section, table
 from modelkin.message import Message
 
 if TYPE_CHECKING:
-    from modelkin.casework.lab import CosineStudy
+    from modelkin.casework.lab import Centring, CosineStudy
     from modelkin.casework.story import DemoChapter, Story
     from modelkin.casework.studies import Step, Study, StudyPlan, StudyResult
     from modelkin.casework.verify import ReportCheck
@@ -148,6 +148,11 @@ def steps_view(steps: Iterable[Step], language: Language = ENGLISH) -> tuple[Blo
     return (done, Paragraph("\n".join(skipped), lines=True)) if skipped else (done,)
 
 
+def centring_view(found: Centring, language: Language = ENGLISH) -> tuple[Block, ...]:
+    """Return the angle of two vectors with and without their means, in words."""
+    return tuple(Paragraph(language.tell(message)) for message in found.conclusion)
+
+
 def cosines_view(study: CosineStudy, language: Language = ENGLISH) -> tuple[Block, ...]:
     """Return drawn cosines next to the closed form, and what follows."""
     say = language.of("cosines")
@@ -169,5 +174,5 @@ def cosines_view(study: CosineStudy, language: Language = ENGLISH) -> tuple[Bloc
     titles = [say(key) for key in keys]
     return (
         table(titles, rows, numeric=range(len(titles))),
-        *(Paragraph(sentence) for sentence in study.conclusion),
+        *(Paragraph(language.tell(message)) for message in study.conclusion),
     )

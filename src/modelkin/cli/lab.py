@@ -215,7 +215,7 @@ def centring(
     """  # noqa: D301  click wants the character itself
     from modelkin.casework.lab import EXAMPLE, read_vectors, write_centring
     from modelkin.casework.lab import centring as centred
-    from modelkin.document.blocks import Paragraph
+    from modelkin.casework.views import centring_view
 
     if vectors is not None and models:
         raise click.UsageError("give --vectors or --model, not both")
@@ -224,7 +224,7 @@ def centring(
     else:
         pair = EXAMPLE if vectors is None else read_vectors(vectors)
     numbers = centred(pair) if out is None else write_centring(pair, out, frames=frames)
-    output.result(numbers, lambda: (Paragraph("\n".join(numbers.conclusion)),))
+    output.result(numbers, lambda: centring_view(numbers, output.language))
     if out is not None:
         output.say("stills_in", out=str(out))
 

@@ -112,7 +112,7 @@ def test_published_cosines_follow_from_published_means_and_deviations():
 
 def test_the_conclusion_is_made_of_the_numbers(study):
     highest = max(cell.cosine for cell in study.cells)
-    assert f"to {highest:.4f}" in study.conclusion[0]
+    assert f"to {highest:.4f}" in str(study.conclusion[0])
     other = cosine_study(CosineStudyOptions(means=((0.1, 0.1),), sigmas=(1.0,), dimensions=(16,), pairs=50))
     assert study.conclusion[0] != other.conclusion[0]
 

@@ -5,7 +5,7 @@ extra ``lab`` (torch, transformers): ``modelkin lab build --out DIR``, ``modelki
 """
 
 from . import derive
-from ._centring import EXAMPLE, VectorPair, centring, model_vectors, read_vectors, write_centring
+from ._centring import EXAMPLE, Centring, VectorPair, centring, model_vectors, read_vectors, write_centring
 from ._cosines import (
     CosineStudy,
     CosineStudyOptions,

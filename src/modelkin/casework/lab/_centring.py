@@ -67,9 +67,9 @@ class Centring:
     centred_angle: float | None
     chance: float
     """Standard deviation of the correlation over all orders of one vector."""
-    reason: str | None
+    reason: Message | None
     """Why there is no correlation."""
-    conclusion: tuple[str, ...]
+    conclusion: tuple[Message, ...]
 
 
 schemas[Centring] = "modelkin.centring/1"
@@ -79,29 +79,25 @@ def centring(pair: VectorPair) -> Centring:
     """Compute cosine and angle before and after subtracting both means."""
     parts = cosine_decomposition(candidate=pair.a, base=pair.b)
     chance = 1 / math.sqrt(pair.a.size - 1)
+    apart = {"cosine": parts.cosine, "angle": _degrees(parts.cosine)}
+    shuffled = {"expected": parts.mean_direction_part, "expected_angle": _degrees(parts.mean_direction_part)}
+    if parts.pearson is None:
+        angle, rest = None, say("centring.no-angle", reason=parts.reason)
+    else:
+        angle = _degrees(parts.pearson)
+        rest = say("centring.without-means", angle=angle, pearson=parts.pearson, chance=chance)
     return Centring(
         names=pair.names,
         n=pair.a.size,
-        cosine=parts.cosine,
-        angle=_degrees(parts.cosine),
+        **apart,
         rho_a=parts.rho_candidate,
         rho_b=parts.rho_base,
-        expected=parts.mean_direction_part,
-        expected_angle=_degrees(parts.mean_direction_part),
+        **shuffled,
         pearson=parts.pearson,
-        centred_angle=None if parts.pearson is None else _degrees(parts.pearson),
+        centred_angle=angle,
         chance=chance,
-        reason=None if parts.reason is None else str(parts.reason),
-        conclusion=(
-            f"As they are, the vectors are {_degrees(parts.cosine):.1f} degrees apart (cosine "
-            f"{parts.cosine:.4f}); shuffled ones would be {_degrees(parts.mean_direction_part):.1f} degrees "
-            f"apart (cosine {parts.mean_direction_part:.4f}).",
-            f"There is no angle without the means: {parts.reason}."
-            if parts.pearson is None
-            else f"Without their means they are {_degrees(parts.pearson):.1f} degrees apart (r = "
-            f"{parts.pearson:+.4f}; shuffling gives 90 degrees, r = 0 with a standard deviation of "
-            f"{chance:.4f}).",
-        ),
+        reason=parts.reason,
+        conclusion=(say("centring.as-stored", **apart, **shuffled), rest),
     )
 
 

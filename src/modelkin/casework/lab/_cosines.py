@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from modelkin.errors import UsageError
-from modelkin.message import say
+from modelkin.message import Message, say
 
 _BLOCK: Final = 1 << 21
 """Values drawn at a time."""
@@ -110,9 +110,9 @@ class CosineStudy:
     options: CosineStudyOptions
     cells: tuple[DrawnCosines, ...]
     published: tuple[PublishedCosine, ...]
-    conclusion: tuple[str, ...]
-    """In plain words, derived from the numbers above."""
-    limits: tuple[str, ...]
+    conclusion: tuple[Message, ...]
+    """Derived from the numbers above."""
+    limits: tuple[Message, ...]
 
 
 def cosine_study(options: CosineStudyOptions | None = None) -> CosineStudy:
@@ -129,12 +129,7 @@ def cosine_study(options: CosineStudyOptions | None = None) -> CosineStudy:
         cells=cells,
         published=published,
         conclusion=_conclusion(cells, published),
-        limits=(
-            "Gains of a model are neither normal nor independent of each other. That leaves the product of "
-            "both rho as it is, which needs means and deviations alone, but not the spread of the closed "
-            "form.",
-            "Kinds of one dimension share their draws, so their errors go together.",
-        ),
+        limits=(say("cosines.not-normal"), say("cosines.common-draws")),
     )
 
 
@@ -236,26 +231,42 @@ def _cosines(
     return np.asarray(dots / np.sqrt(first * second))
 
 
-def _conclusion(cells: tuple[DrawnCosines, ...], published: tuple[PublishedCosine, ...]) -> tuple[str, ...]:
+def _conclusion(
+    cells: tuple[DrawnCosines, ...], published: tuple[PublishedCosine, ...]
+) -> tuple[Message, ...]:
     highest = max(cells, key=lambda cell: cell.cosine)
-    lowest = min(cells, key=lambda cell: cell.cosine)
-    worst = max(cells, key=lambda cell: abs(cell.error))
-    gap = max(abs(cell.cosine - cell.exact) for cell in cells)
     positive = max(
         max(abs(c.positive_1 - c.exact_positive_1), abs(c.positive_2 - c.exact_positive_2)) for c in cells
     )
-    excess = max(published, key=lambda row: abs(row.excess))
+    cosines = [row.cosine for row in published]
+    worst = max(published, key=lambda row: abs(row.excess))
     return (
-        f"The vectors are independent in all {len(cells)} kinds, and their mean cosine is anything from "
-        f"{lowest.cosine:.3f} to {highest.cosine:.4f}. It follows from mean over sigma alone: "
-        f"{highest.cosine:.4f} belongs to means {highest.mean_1:g} and {highest.mean_2:g} with sigmas "
-        f"{highest.sigma_1:g} and {highest.sigma_2:g}.",
-        f"Drawn means differ from the closed form by at most {gap:.1e}, and by at most "
-        f"{abs(worst.error):.1f} standard errors; shares of positive values by at most {positive:.1e}.",
-        f"Of the {len(published)} published pairs of norm gains, independent normal vectors with the same "
-        f"means and deviations explain each cosine to {abs(excess.excess):.3f} or better (cosines "
-        f"{min(row.cosine for row in published):.3f} to {max(row.cosine for row in published):.3f}; the "
-        f"largest difference is {excess.excess:+.3f}, layer {excess.layer}, {excess.norm} norm).",
+        say(
+            "cosines.independent",
+            kinds=len(cells),
+            lowest=min(cell.cosine for cell in cells),
+            highest=highest.cosine,
+            mean_1=highest.mean_1,
+            mean_2=highest.mean_2,
+            sigma_1=highest.sigma_1,
+            sigma_2=highest.sigma_2,
+        ),
+        say(
+            "cosines.closed-form",
+            gap=max(abs(cell.cosine - cell.exact) for cell in cells),
+            errors=max(abs(cell.error) for cell in cells),
+            positive=positive,
+        ),
+        say(
+            "cosines.published",
+            pairs=len(published),
+            size=abs(worst.excess),
+            least=min(cosines),
+            most=max(cosines),
+            excess=worst.excess,
+            layer=worst.layer,
+            norm=worst.norm,
+        ),
     )
 
 
