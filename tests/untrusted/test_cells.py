@@ -7,10 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modelkin.casework.lab._csv import csv_text
 from modelkin.casework.studies.folder import Folder
 from modelkin.describe.measures import MeasureRow, MeasureTable, table_from_csv, table_to_csv
-from modelkin.untrusted import cell_text, safe_cell
+from modelkin.untrusted import cell_text, records_csv, safe_cell
 
 FORMULAS = ["=1+1", "+A1", "-A1", "@SUM(A1)", "\t=1", "\r=1", "=cmd|' /C calc'!A0", "'=1", "''=1", "-2+3"]
 
@@ -37,7 +36,7 @@ def test_every_text_comes_back(text):
 
 
 def test_a_record_of_the_lab_holds_no_formula():
-    assert csv_text([{"name": "=1+1", "loss": -0.5}]) == "name,loss\n'=1+1,-0.5\n"
+    assert records_csv([{"name": "=1+1", "loss": -0.5}]) == "name,loss\n'=1+1,-0.5\n"
 
 
 def test_a_table_of_measures_holds_no_formula_and_comes_back():

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Literal, TypeGuard
@@ -23,7 +21,7 @@ from modelkin.comparison.methods import (
 )
 from modelkin.comparison.relation import TensorChange, TensorCount
 from modelkin.message import Message
-from modelkin.untrusted import safe_cell
+from modelkin.untrusted import csv_text
 
 EvidenceClass = Literal["exact", "own-layers", "rank", "none"]
 """What a p-value rests on: a null alone, mismatched layers of the same two models, or controls."""
@@ -234,9 +232,7 @@ _COLUMNS = (
 
 def tensors_csv(result: Comparison) -> str:
     """Write one row per piece of evidence, numbers unrounded; what was not measured is empty."""
-    text = io.StringIO()
-    writer = csv.DictWriter(text, _COLUMNS, extrasaction="ignore", lineterminator="\n")
-    writer.writeheader()
+    rows = []
     for test in result.evidence:
         row = evidence_row(test)
         effect = row.effect
@@ -248,8 +244,8 @@ def tensors_csv(result: Comparison) -> str:
             "exact": str(row.exact).lower(),
             "flags": "; ".join(row.flags),
         }
-        writer.writerow({name: safe_cell(cell) for name, cell in cells.items()})
-    return text.getvalue()
+        rows.append([cells[name] for name in _COLUMNS])
+    return csv_text(_COLUMNS, rows)
 
 
 def changes_csv(result: ModelDiff) -> str:
@@ -257,9 +253,4 @@ def changes_csv(result: ModelDiff) -> str:
     rows: tuple[TensorCount, ...] | tuple[TensorChange, ...] = result.counts or result.tensors
     kind: type[TensorCount | TensorChange] = TensorCount if result.counts else TensorChange
     names = [item.name for item in fields(kind)]
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(names)
-    for row in rows:
-        writer.writerow([safe_cell(getattr(row, name)) for name in names])
-    return text.getvalue()
+    return csv_text(names, ([getattr(row, name) for name in names] for row in rows))

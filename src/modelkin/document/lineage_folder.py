@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import os
 from collections.abc import Mapping
 from pathlib import Path
 from xml.etree import ElementTree
 
 from modelkin.lineage import FamilyForest, MergeResult
-from modelkin.untrusted import safe_cell, visible
+from modelkin.untrusted import csv_text, visible
 
 from .folder import write_files
 from .html import render_html
@@ -21,19 +19,8 @@ from .views.merge import merge_view
 from .views.tree import tree_view
 
 _COLUMNS = (
-    "tensor",
-    "module",
-    "layer",
-    "expert",
-    "model",
-    "facing_layer",
-    "weight",
-    "low",
-    "high",
-    "left",
-    "opposition",
-    "n",
-    "reason",
+    *("tensor", "module", "layer", "expert", "model", "facing_layer", "weight", "low", "high", "left"),
+    *("opposition", "n", "reason"),
 )
 
 
@@ -57,30 +44,16 @@ def write_merge(
 
 def merge_csv(result: MergeResult) -> str:
     """Write one row per tensor and model."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(_COLUMNS)
+    rows: list[tuple[object, ...]] = []
     for cell in result.cells:
         fixed = (cell.tensor, cell.module, cell.layer, cell.expert)
-        reason = None if cell.reason is None else str(cell.reason)
-        rows: list[tuple[object, ...]] = [
-            (
-                *fixed,
-                name,
-                facing,
-                share.value,
-                share.low,
-                share.high,
-                cell.left,
-                cell.opposition,
-                cell.n,
-                reason,
-            )
+        last = (cell.n, None if cell.reason is None else str(cell.reason))
+        shares: list[tuple[object, ...]] = [
+            (name, facing, share.value, share.low, share.high, cell.left, cell.opposition)
             for name, share, facing in zip(result.names, cell.weights, cell.facing, strict=False)
         ]
-        for row in rows or [(*fixed, *(None,) * 7, cell.n, reason)]:
-            writer.writerow([safe_cell(value) for value in row])
-    return text.getvalue()
+        rows += [(*fixed, *share, *last) for share in shares or [(None,) * 7]]
+    return csv_text(_COLUMNS, rows)
 
 
 def write_tree(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -15,7 +13,7 @@ from modelkin.document.folder import write_files
 from modelkin.document.language import ENGLISH, Language
 from modelkin.figures import figure_to_json, renderings
 from modelkin.message import Message
-from modelkin.untrusted import safe_cell
+from modelkin.untrusted import csv_text
 
 from .figures import bench_figures, figure_alts
 from .rates import GroupHits, Hits, Proportion, Rates
@@ -197,13 +195,11 @@ _COUNTS = ("hits_at_1_percent", "hits_at_0", "hits_at_level", "accused")
 
 def _methods_csv(result: BenchResult) -> str:
     """Write everything in the tables of methods, one line per method; empty if there is no number."""
-    held = io.StringIO()
-    writer = csv.writer(held, lineterminator="\n")
     shares = [f"{name}{end}" for name in _SHARES for end in ("", "_low", "_high")]
     counts = [f"{name}{end}" for name in _COUNTS for end in ("", "_of", "_low", "_high")]
     counted = ("n_related", "n_independent", "scored_related", "scored_independent")
     costs = ("bytes_a_model", "seconds")
-    writer.writerow(("method", *shares, *counts, *counted, *costs))
+    rows = []
     for rates in result.rates:
         cells: list[object] = [rates.method]
         for name in _SHARES:
@@ -214,8 +210,8 @@ def _methods_csv(result: BenchResult) -> str:
             cells += _three(None if found is None else found.share)[1:]
         cells += [getattr(rates, name) for name in counted]
         cells += ["" if (value := getattr(rates, name)) is None else repr(value) for name in costs]
-        writer.writerow([safe_cell(cell) for cell in cells])
-    return held.getvalue()
+        rows.append(cells)
+    return csv_text(("method", *shares, *counts, *counted, *costs), rows)
 
 
 def _three(share: Proportion | None) -> tuple[str, str, str]:
@@ -229,15 +225,12 @@ _CSV = (
 
 
 def _csv(result: BenchResult) -> str:
-    held = io.StringIO()
-    writer = csv.writer(held, lineterminator="\n")
-    writer.writerow(_CSV)
+    rows = []
     for row in result.rows:
         pair = row.pair
         known = pair.source, pair.candidate, pair.base, pair.label, pair.relation
         score = "" if row.score is None else repr(row.score)
         told = "" if row.reason is None else str(row.reason)
         cost = *row.bytes_read, f"{row.seconds:.3f}"
-        cells = (*known, row.method, row.version, score, row.says or "", *cost, told)
-        writer.writerow([safe_cell(cell) for cell in cells])
-    return held.getvalue()
+        rows.append((*known, row.method, row.version, score, row.says or "", *cost, told))
+    return csv_text(_CSV, rows)

@@ -10,9 +10,9 @@ from modelkin import figures as fig
 from modelkin.casework.catalogue import CosineCell, synthetic_cosines
 from modelkin.document import to_json
 from modelkin.document.codec import schemas
+from modelkin.untrusted import records_csv
 
 from ._cosines import PUBLISHED_WIDTH, CosineStudy, DrawnCosines, PublishedCosine
-from ._csv import csv_text
 
 schemas[CosineStudy] = "modelkin.cosines/1"
 
@@ -39,7 +39,7 @@ def write_cosines(study: CosineStudy, out: Path) -> None:
     """Write numbers and figures into a folder: ``cosines.json``, ``cosines.csv``, PNG and SVG."""
     out.mkdir(parents=True, exist_ok=True)
     (out / "cosines.json").write_text(to_json(study) + "\n", encoding="utf-8")
-    (out / "cosines.csv").write_text(csv_text(map(asdict, study.cells)), encoding="utf-8")
+    (out / "cosines.csv").write_text(records_csv(map(asdict, study.cells)), encoding="utf-8")
     for name, figure in cosine_figures(study).items():
         fig.draw(figure, out, name)
 

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from statistics import fmean
 from typing import Final
 
 from modelkin.document import render_markdown, to_json
@@ -14,18 +15,10 @@ from modelkin.document.codec import from_json, schemas
 from modelkin.errors import FormatError
 from modelkin.figures import draw
 from modelkin.message import say
+from modelkin.untrusted import records_csv
 
-from ._csv import csv_text
 from ._norms_figures import norms_figures
-from .norms import (
-    ALPHA,
-    RELATIONS,
-    GainInit,
-    NormsResult,
-    PairRelation,
-    PairResult,
-    TestResult,
-)
+from .norms import ALPHA, RELATIONS, GainInit, NormsResult, PairRelation, PairResult, TestResult
 
 schemas[NormsResult] = "modelkin.norms/1"
 
@@ -140,9 +133,9 @@ def _group(result: NormsResult, init: GainInit, relation: PairRelation, pairs: S
         init=init,
         relation=relation,
         n=len(pairs),
-        cosine=_mean([pair.cosine for pair in pairs]),
-        expected=_mean([pair.expected for pair in pairs]),
-        pearson=_mean(correlations) if correlations else None,
+        cosine=fmean([pair.cosine for pair in pairs]),
+        expected=fmean([pair.expected for pair in pairs]),
+        pearson=fmean(correlations) if correlations else None,
         largest_pearson=max((abs(r) for r in correlations), default=None),
         log10_p_norms=_range([pair.norm_test for pair in pairs]),
         log10_p_units=_range([pair.unit_test for pair in pairs]),
@@ -162,7 +155,7 @@ def _related(result: NormsResult, relation: PairRelation, init: GainInit | None 
 
 def _arm(result: NormsResult, init: GainInit) -> str:
     strangers, children = _unrelated(result, init), _related(result, "fine-tuned", init)
-    cosine, expected = _mean([p.cosine for p in strangers]), _mean([p.expected for p in strangers])
+    cosine, expected = fmean([p.cosine for p in strangers]), fmean([p.expected for p in strangers])
     gap = max(abs(p.cosine - p.expected) for p in strangers)
     told = (
         f"{init} ({_INIT[init]}): unrelated pairs ({len(strangers)}) have a mean cosine of {cosine:.4f}; "
@@ -175,8 +168,8 @@ def _arm(result: NormsResult, init: GainInit) -> str:
     )
     told += f"; {_correlation(strangers)}. "
     told += (
-        f"Fine-tuned pairs: cosine {_mean([p.cosine for p in children]):.4f}, means alone "
-        f"{_mean([p.expected for p in children]):.4f}, {_correlation(children)}."
+        f"Fine-tuned pairs: cosine {fmean([p.cosine for p in children]):.4f}, means alone "
+        f"{fmean([p.expected for p in children]):.4f}, {_correlation(children)}."
     )
     return told
 
@@ -185,7 +178,7 @@ def _correlation(pairs: Sequence[PairResult]) -> str:
     values = [pair.pearson for pair in pairs if pair.pearson is not None]
     if not values:
         return "no correlation could be computed"
-    return f"r is {_mean(values):+.3f} on average ({_span(values)})"
+    return f"r is {fmean(values):+.3f} on average ({_span(values)})"
 
 
 def _span(values: Sequence[float]) -> str:
@@ -282,18 +275,14 @@ def _range(tests: Sequence[TestResult]) -> tuple[float, float] | None:
     return (min(values), max(values)) if values else None
 
 
-def _mean(values: Sequence[float]) -> float:
-    return math.fsum(values) / len(values)
-
-
 def write_norms(result: NormsResult, out: Path) -> None:
     """Write ``norms.json``, ``models.csv``, ``pairs.csv``, ``gains.csv``, ``NORMS.md`` and the figures."""
     out.mkdir(parents=True, exist_ok=True)
     texts = {
         "norms.json": to_json(result) + "\n",
-        "models.csv": csv_text(_without(asdict(run), "losses") for run in result.models),
-        "pairs.csv": csv_text(_pair_row(pair) for pair in result.pairs),
-        "gains.csv": csv_text(
+        "models.csv": records_csv(_without(asdict(run), "losses") for run in result.models),
+        "pairs.csv": records_csv(_pair_row(pair) for pair in result.pairs),
+        "gains.csv": records_csv(
             {"candidate": pair.candidate, "base": pair.base, "relation": pair.relation} | asdict(norm)
             for pair in result.pairs
             for norm in pair.norms

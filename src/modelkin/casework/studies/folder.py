@@ -20,7 +20,7 @@ from modelkin.describe.measures import MeasureTable, table_from_csv, table_to_cs
 from modelkin.document import to_json
 from modelkin.errors import FormatError, UsageError, not_written
 from modelkin.message import Message, say
-from modelkin.untrusted import cell_text, safe_cell
+from modelkin.untrusted import cell_text, csv_text
 
 FILE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,80}(?:/[A-Za-z0-9_][A-Za-z0-9_.-]{0,80}){0,4}")
 """A path inside the folder: no part begins with a dot."""
@@ -98,11 +98,7 @@ class Folder:
 
     def csv(self, path: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
         """Write CSV: numbers in full precision, missing ones as empty cells."""
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow([safe_cell(column) for column in columns])
-        writer.writerows([safe_cell(plain(cell)) for cell in row] for row in rows)
-        self.text(path, text.getvalue())
+        self.text(path, csv_text(columns, ([plain(cell) for cell in row] for row in rows)))
 
     def rows(self, path: str, rows: Sequence[Mapping[str, object]]) -> None:
         """Write CSV whose columns are the keys of the rows, which all have the same ones."""

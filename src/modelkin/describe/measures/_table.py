@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from modelkin.errors import FormatError
 from modelkin.message import Message, say
-from modelkin.untrusted import cell_text, safe_cell
+from modelkin.untrusted import cell_text, csv_text
 
 from ._measure import MeasuredPairs
 from ._registry import MEASURES
@@ -290,12 +290,7 @@ def _column(name: str, values: Sequence[Any]) -> Column:
 
 def table_to_csv(table: MeasureTable) -> str:
     """Write a table; one line per row below a line of names."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(COLUMNS)
-    # csv writes floats by repr, so that they come back as they were
-    writer.writerows([safe_cell(cell) for cell in row] for row in table.cells())
-    return text.getvalue()
+    return csv_text(COLUMNS, table.cells())
 
 
 def table_from_csv(text: str, said: Mapping[str, Message] | None = None) -> MeasureTable:
