@@ -8,14 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from modelkin.cli.compare import DEPTHS
-from modelkin.cli.options import (
-    MODEL,
-    Size,
-    methods_option,
-    out_option,
-    output_options,
-    seed_option,
-)
+from modelkin.cli.options import MODEL, Size, methods_option, out_option, output_options, seed_option
 
 if TYPE_CHECKING:
     from modelkin.cli.output import Output

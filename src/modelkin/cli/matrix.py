@@ -8,14 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from modelkin.cli.options import (
-    MODEL,
-    fetch_options,
-    named_models,
-    out_option,
-    output_options,
-    seed_option,
-)
+from modelkin.cli.options import MODEL, fetch_options, named_models, out_option, output_options, seed_option
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -7,13 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from modelkin.cli.options import (
-    fetch_options,
-    out_option,
-    output_options,
-    sampled_depth_option,
-    seed_option,
-)
+from modelkin.cli.options import fetch_options, out_option, output_options, sampled_depth_option, seed_option
 
 if TYPE_CHECKING:
     from modelkin.cli.output import Output
