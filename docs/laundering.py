@@ -30,7 +30,7 @@ import modelkin as mk  # noqa: E402
 from modelkin.casework.lab import Builder, Checkpoint, derive, layer_of, load_recipes, load_zoo  # noqa: E402
 from modelkin.casework.lab.builder import saved  # noqa: E402
 from tests.casework.lab.lookalikes import load_lookalikes, model_of  # noqa: E402
-from modelkin.casework.lab.tokenizers import encode  # noqa: E402
+from modelkin.casework.lab.builder import encode  # noqa: E402
 from modelkin.casework.lab.training import Training, train  # noqa: E402
 from modelkin.source import MemorySource  # noqa: E402
 

@@ -33,14 +33,7 @@ if TYPE_CHECKING:
     from modelkin.model import Model, open_model
     from modelkin.options import CompareOptions, FetchOptions
     from modelkin.reference import ReferenceOptions, reference_scores
-    from modelkin.registry import (
-        Registry,
-        ScanOptions,
-        ScanResult,
-        create_registry,
-        open_registry,
-        scan,
-    )
+    from modelkin.registry import Registry, ScanOptions, ScanResult, create_registry, open_registry, scan
     from modelkin.source import BytePlan, MemorySource, ModelRef
     from modelkin.tensors import TensorSlice, sample_blocks, sample_rows
     from modelkin.tokenizer import TokenizerComparison

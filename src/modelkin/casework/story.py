@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean
 
 import numpy as np
 import numpy.typing as npt
@@ -82,10 +82,10 @@ def gain_cosine(candidate: Model, base: Model) -> GainCosine:
     correlations = [item.pearson for item in found if item.pearson is not None]
     return GainCosine(
         vectors=len(found),
-        cosine=_mean([item.cosine for item in found]),
-        mean_direction_part=_mean([item.mean_direction_part for item in found]),
-        correlated_part=_mean([item.correlated_part for item in found]),
-        pearson=_mean(correlations),
+        cosine=fmean([item.cosine for item in found]),
+        mean_direction_part=fmean([item.mean_direction_part for item in found]),
+        correlated_part=fmean([item.correlated_part for item in found]),
+        pearson=fmean(correlations),
     )
 
 
@@ -109,7 +109,3 @@ def _gains(model: Model) -> Iterator[tuple[str, npt.NDArray[np.float64]]]:
     for entry in model.architecture.tensors:
         if entry.component == "norms" and entry.axes == (("residual",),) and entry.part == "weight":
             yield entry.tensor, np.asarray(model.tensor(entry.tensor), dtype=np.float64)
-
-
-def _mean(values: list[float]) -> float:
-    return math.fsum(values) / len(values)

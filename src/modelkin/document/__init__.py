@@ -53,9 +53,8 @@ if TYPE_CHECKING:
     from modelkin.document.views.inspection import inspection_view
     from modelkin.document.views.matrix import matrix_view
     from modelkin.document.views.merge import merge_view
-    from modelkin.document.views.methods import methods_view
+    from modelkin.document.views.methods import methods_view, reference_cards_view
     from modelkin.document.views.reading import plan_view, plans_view, price_view, store_view
-    from modelkin.document.views.references import reference_cards_view
     from modelkin.document.views.registry import (
         check_view,
         fingerprint_view,
@@ -93,9 +92,8 @@ _MODULES = {
     "views.inspection": "inspection_view",
     "views.matrix": "matrix_view",
     "views.merge": "merge_view",
-    "views.methods": "methods_view",
+    "views.methods": "methods_view reference_cards_view",
     "views.reading": "plan_view plans_view price_view store_view",
-    "views.references": "reference_cards_view",
     "views.registry": "check_view fingerprint_view pairs_view registry_view sync_view",
     "views.repositories": "repositories_view",
     "views.scan": "scan_view",

@@ -127,8 +127,7 @@ class Plot:
 
 def plot(result: Comparison, name: str) -> Plot:
     """Return a figure of a comparison: ``layers``, or one of those that reports have."""
-    from modelkin.figures.by_layer import effects_by_layer
-    from modelkin.figures.comparison import comparison_figures
+    from modelkin.figures.comparison import comparison_figures, effects_by_layer
 
     if name == "layers":
         return Plot(effects_by_layer(result))

@@ -26,16 +26,4 @@ from ._marks import (
 )
 from ._scale import Scale, sequential_scale, signed_scale
 from ._style import EXPECTATION, NULL, Style, Styles, Tone, complete, series_styles
-from .values import (
-    Matrix,
-    Numbers,
-    Series,
-    array,
-    brief,
-    digits_for,
-    grid,
-    known,
-    mean,
-    numbers,
-    spread,
-)
+from .values import Matrix, Numbers, Series, array, brief, digits_for, grid, known, mean, numbers, spread

@@ -19,9 +19,9 @@ from ._draw_marks import (
     draw_reference,
     draw_ridges,
     draw_scatter,
+    draw_solid,
     draw_text,
 )
-from ._draw_solid import draw_solid
 from ._draw_table import LINE, draw_table, table_lines
 from ._figure import Axis, Figure, Panel
 from ._marks import (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import fields
 
 import numpy as np
 
@@ -72,18 +73,7 @@ def fingerprint_model(model: Model) -> Fingerprint:
 
 def _model(model: Model) -> FingerprintedModel:
     said = model_summary(model)
-    return FingerprintedModel(
-        ref=said.ref,
-        kind=said.kind,
-        revision=said.revision,
-        family=said.family,
-        model_type=said.model_type,
-        layers=said.layers,
-        hidden_size=said.hidden_size,
-        vocab_size=said.vocab_size,
-        parameters=said.parameters,
-        format=said.format,
-    )
+    return FingerprintedModel(**{item.name: getattr(said, item.name) for item in fields(FingerprintedModel)})
 
 
 def _sketched(rows: ModelRows, slot: Slot) -> tuple[int | None, Sketched]:

@@ -9,13 +9,7 @@ from datetime import UTC, datetime
 from hashlib import blake2b
 from pathlib import Path
 
-from modelkin.errors import (
-    AccessDenied,
-    FormatError,
-    ModelkinError,
-    NotFound,
-    UsageError,
-)
+from modelkin.errors import AccessDenied, FormatError, ModelkinError, NotFound, UsageError
 from modelkin.fingerprint import fingerprint_model
 from modelkin.message import Message, say, told
 from modelkin.model import Model, open_model

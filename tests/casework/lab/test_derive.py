@@ -78,7 +78,7 @@ def test_rows_of_zeros_preserve_the_logits_of_old_tokens(name, tmp_path):
 
 @pytest.mark.parametrize("name", FAMILIES)
 def test_other_numbers_of_tokens_give_the_same_logits_under_them(name, tmp_path):
-    from modelkin.casework.lab.tokenizers import vocabulary
+    from modelkin.casework.lab.builder import vocabulary
 
     model, changed = (
         checkpoint(name),
@@ -190,7 +190,7 @@ def test_models_with_fewer_heads_load(name, per_group, tmp_path):
 def test_the_kept_models_predict(tmp_path):
     """The rounded file still knows what was learnt: its loss is near that of the end of training."""
     from modelkin.casework.lab import Builder, load_recipes
-    from modelkin.casework.lab.tokenizers import encode
+    from modelkin.casework.lab.builder import encode
 
     builder = Builder(load_recipes(), tmp_path)
     tokens = encode(builder.tokenizer("a"), builder.text("alpha"))[: 40 * 48]

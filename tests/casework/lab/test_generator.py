@@ -10,8 +10,7 @@ import pytest
 from tests.places import ZOO as KEPT
 
 from modelkin.casework.lab import Builder, Checkpoint, build_zoo, load_recipes, load_zoo, part_of
-from modelkin.casework.lab.builder import saved
-from modelkin.casework.lab.tokenizers import encode, shared_rows, vocabulary
+from modelkin.casework.lab.builder import encode, saved, shared_rows, vocabulary
 from modelkin.casework.lab.training import new_model
 
 torch = pytest.importorskip("torch")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from statistics import fmean
 from typing import Final, Literal, get_args
 
 from modelkin.comparison import compare
@@ -258,9 +259,9 @@ def measure_pair(
         relation=relation,
         candidate=names[0],
         base=names[1],
-        cosine=_mean([norm.cosine for norm in norms]),
-        expected=_mean([norm.expected for norm in norms]),
-        pearson=_mean(correlations) if correlations else None,
+        cosine=fmean([norm.cosine for norm in norms]),
+        expected=fmean([norm.expected for norm in norms]),
+        pearson=fmean(correlations) if correlations else None,
         norms=norms,
         norm_test=norm_test(candidate, base, n_permutations=n_permutations, seed=seed),
         unit_test=unit_test(candidate, base, n_permutations=n_permutations, seed=seed),
@@ -298,7 +299,7 @@ def unit_test(candidate: Checkpoint, base: Checkpoint, *, n_permutations: int, s
         return TestResult(log10_p=None, effect=None, reason=str(tests[0]))
     return TestResult(
         log10_p=float(bonferroni([test.log10_p for test in made])),
-        effect=_mean([test.effect for test in made]),
+        effect=fmean([test.effect for test in made]),
     )
 
 
@@ -328,7 +329,3 @@ def _result(test: AxisTest | NotTestable) -> TestResult:
     if isinstance(test, NotTestable):
         return TestResult(log10_p=None, effect=None, reason=str(test.reason))
     return TestResult(log10_p=test.log10_p, effect=test.effect)
-
-
-def _mean(values: list[float]) -> float:
-    return math.fsum(values) / len(values)

@@ -8,14 +8,7 @@ from functools import cache
 from pathlib import Path
 
 from modelkin._version import __version__
-from modelkin.document import (
-    LANGUAGES,
-    Language,
-    load_language,
-    read_texts,
-    render_html,
-    render_markdown,
-)
+from modelkin.document import LANGUAGES, Language, load_language, read_texts, render_html, render_markdown
 from modelkin.document.blocks import (
     Block,
     Bullets,

@@ -29,12 +29,7 @@ from modelkin.document.blocks import (
     table,
 )
 from modelkin.document.language import ENGLISH, Language
-from modelkin.document.numbers import (
-    bound_text,
-    effect_text,
-    limit_text,
-    p_text,
-)
+from modelkin.document.numbers import bound_text, effect_text, limit_text, p_text
 
 from .alignment import alignment_sections, finding_blocks, relation_section, relation_text
 from .beside import beside_models, beside_sections, lineage_section, model_line, models_section
@@ -46,8 +41,8 @@ from .evidence import (
     repeat_blocks,
     test_blocks,
 )
+from .methods import reference_blocks
 from .names import with_short_names
-from .references import reference_blocks
 from .stacks import stacks
 from .words import (
     basis_text,

@@ -13,17 +13,7 @@ from modelkin.untrusted import quoted
 from ._metadata import Metadata
 from .architectures import GgufArchitecture, GgufName, is_derived, take_apart, theirs
 from .header import GgufHeader, GgufTensor
-from .storage import (
-    BlockRows,
-    Groups,
-    LatentUp,
-    Order,
-    PickedNumbers,
-    PickedRows,
-    RopeRows,
-    Straight,
-    Turned,
-)
+from .storage import BlockRows, Groups, LatentUp, Order, PickedNumbers, PickedRows, RopeRows, Straight, Turned
 
 MAX_EXPERTS = 4096
 """The largest public models have some hundreds in a layer."""

@@ -29,16 +29,7 @@ from modelkin.tensors import (
 )
 from modelkin.untrusted import JsonRefused, strict_object
 
-from ._scheme import (
-    FoundWeight,
-    SchemeInput,
-    expect_dtype,
-    expect_shape,
-    fail,
-    part,
-    template,
-    weight,
-)
+from ._scheme import FoundWeight, SchemeInput, expect_dtype, expect_shape, fail, part, template, weight
 
 _STATE: Final = ".quant_state.bitsandbytes__"
 _TYPES: Final = {"nf4": "NF4", "fp4": "FP4"}

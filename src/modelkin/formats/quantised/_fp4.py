@@ -14,16 +14,7 @@ from modelkin.message import say
 from modelkin.tensors import TensorInfo, float_table
 
 from ._matrix import PackedRows, Plain, grid_along_rows, whole_grid
-from ._scheme import (
-    FoundWeight,
-    SchemeInput,
-    expect_dtype,
-    expect_shape,
-    expect_stack,
-    fail,
-    part,
-    weight,
-)
+from ._scheme import FoundWeight, SchemeInput, expect_dtype, expect_shape, expect_stack, fail, part, weight
 from ._stored import ScaledColumns, ScaledRows
 
 MX_BLOCK, NV_BLOCK = 32, 16

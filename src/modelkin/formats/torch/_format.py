@@ -16,11 +16,7 @@ from modelkin.formats.shards import MAX_INDEX_BYTES, join_shards, parse_shard_in
 from modelkin.formats.whisper_names import is_openai_whisper, whisper_config, whisper_name
 from modelkin.message import Message, say
 from modelkin.source import Fetcher, FileInfo
-from modelkin.tensors import (
-    DTYPES,
-    TensorIndex,
-    TensorInfo,
-)
+from modelkin.tensors import DTYPES, TensorIndex, TensorInfo
 from modelkin.untrusted import plain, quoted
 
 from ._contents import Steps, contents_of, locate, run_together

@@ -5,11 +5,10 @@ Randomness comes from the caller's generator, so every derived model is reproduc
 """
 
 from ._edits import merge_low_rank, prune_two_of_four, remove_direction, scale_inputs
-from ._experts import upcycle
 from ._merges import copy_parts, merge_dare, merge_linear, merge_slerp, merge_tasks, merge_ties
 from ._numbers import add_noise, cast, prune_by_magnitude, round_to_int4, round_to_int8
 from ._scales import flip_mlp_signs, insert_gains, scale_heads, scale_mlp_units, scale_residual
-from ._surgery import insert_idle_layer, prune_heads, prune_mlp_units, prune_residual, reorder_layers
+from ._surgery import insert_idle_layer, prune_heads, prune_mlp_units, prune_residual, reorder_layers, upcycle
 from ._symmetries import (
     flip_residual_signs,
     fold_gains,

@@ -8,8 +8,6 @@ from modelkin.casework.lab.checkpoint import Checkpoint, Floats, part_of
 
 from .layout import axes_of, layout_of
 
-__all__ = ["merge_low_rank", "prune_two_of_four", "remove_direction", "scale_inputs"]
-
 
 def merge_low_rank(
     checkpoint: Checkpoint, *, rank: int, size: float, rng: np.random.Generator, only: str = ""

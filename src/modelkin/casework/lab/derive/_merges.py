@@ -8,8 +8,6 @@ import numpy as np
 
 from modelkin.casework.lab.checkpoint import Checkpoint, Floats, Part, layer_of, part_of
 
-__all__ = ["copy_parts", "merge_dare", "merge_linear", "merge_slerp", "merge_tasks", "merge_ties"]
-
 _PARALLEL = 1e-6
 """Below this angle, in radians, an arc is a straight line in float32."""
 

@@ -9,8 +9,6 @@ import numpy as np
 from modelkin.casework.lab.checkpoint import Checkpoint, Floats, part_of
 from modelkin.tensors import decode, encode
 
-__all__ = ["add_noise", "cast", "prune_by_magnitude", "round_to_int4", "round_to_int8"]
-
 
 def cast(checkpoint: Checkpoint, dtype: str) -> Checkpoint:
     """Return the model with all numbers rounded to a format, ``BF16``, ``F16`` or one of eight bits."""

@@ -11,8 +11,6 @@ from modelkin.casework.lab.checkpoint import Checkpoint, Floats, layer_of
 from ._symmetries import readers_of, untied
 from .layout import layout_of, mlp_groups, require_rms
 
-__all__ = ["flip_mlp_signs", "insert_gains", "scale_heads", "scale_mlp_units", "scale_residual"]
-
 _UP = r"(?:up_proj|\.w3)\.weight$"
 _DOWN = r"(?:down_proj|\.w2)\.weight$"
 _WRITERS = rf"embed_tokens\.weight$|o_proj\.weight$|{_DOWN}"

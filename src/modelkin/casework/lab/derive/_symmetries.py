@@ -22,20 +22,6 @@ from .layout import (
     taken,
 )
 
-__all__ = [
-    "flip_residual_signs",
-    "fold_gains",
-    "mix_values",
-    "permute_experts",
-    "permute_heads",
-    "permute_mlp_units",
-    "permute_residual",
-    "readers_of",
-    "rotate_residual",
-    "turn_rope_pairs",
-    "untied",
-]
-
 # Which matrices read the output of which norm.
 _READERS = {
     "input_layernorm.weight": r"self_attn\.[qkv]_proj\.weight$",

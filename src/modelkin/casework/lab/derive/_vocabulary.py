@@ -12,8 +12,6 @@ from modelkin.casework.lab.checkpoint import Checkpoint, Floats
 
 from .layout import axes_of
 
-__all__ = ["extend_vocabulary", "pad_vocabulary", "renew_embeddings", "reorder_vocabulary"]
-
 _NUMBERED = ("bos_token_id", "eos_token_id", "pad_token_id")
 
 

@@ -16,20 +16,6 @@ from numpy.typing import NDArray
 
 from modelkin.casework.lab.checkpoint import Checkpoint, Floats, layer_of, part_of
 
-__all__ = [
-    "Axis",
-    "Layout",
-    "axes_of",
-    "expert_of",
-    "layout_of",
-    "linear_on",
-    "mlp_groups",
-    "places",
-    "require_rms",
-    "rotary_layout",
-    "taken",
-]
-
 Axis = Literal["vocab", "positions", "types", "residual", "mlp", "query", "key", "value", "qkv", "experts"]
 Norm = Literal["gain", "one-plus-gain", "layer-norm"]
 

@@ -8,10 +8,6 @@ from ._form import CATEGORIES, Form
 from ._rows import Detailed, Layerwise, Windows
 from ._squares import Confusion, Within
 from ._sums import Decay, MatchedLayers, Overview, WithControl
-from ._tokenizers import (
-    AnyTokenizerForm,
-    BothTokenizers,
-    TokenizerForm,
-)
+from ._tokenizers import AnyTokenizerForm, BothTokenizers, TokenizerForm
 
 AnyForm = Layerwise | Windows | Detailed | Confusion | Within | Decay | MatchedLayers | WithControl | Overview

@@ -12,6 +12,7 @@ from modelkin.describe.measures import MeasureTable
 from ._form import CATEGORIES, Cells, Form, facing_cells
 
 Tensors = Mapping[tuple[str, str, str], Mapping[str, str]]
+BothTensors = tuple[Mapping[str, str], Mapping[str, str]]
 
 
 def _tensors(bench: Bench) -> Tensors:
@@ -87,12 +88,7 @@ class TensorRows(Form, tag="tensor-rows"):
         bench.folder.rows(self.file, _in_order(rows))
 
     def row(
-        self,
-        bench: Bench,
-        layer: int,
-        tensors: tuple[Mapping[str, str], Mapping[str, str]],
-        cells: Cells,
-        cut: Cells | None,
+        self, bench: Bench, layer: int, tensors: BothTensors, cells: Cells, cut: Cells | None
     ) -> dict[str, Any]:
         """Make the row of a tensor; `cut` is what was measured on the beginning of the larger one."""
         raise NotImplementedError
@@ -110,12 +106,7 @@ class Windows(TensorRows, tag="windows"):
     """
 
     def row(
-        self,
-        bench: Bench,
-        layer: int,
-        tensors: tuple[Mapping[str, str], Mapping[str, str]],
-        cells: Cells,
-        cut: Cells | None,
+        self, bench: Bench, layer: int, tensors: BothTensors, cells: Cells, cut: Cells | None
     ) -> dict[str, Any]:
         one, other = tensors
         a, b = self.models
@@ -149,12 +140,7 @@ class Detailed(TensorRows, tag="detailed"):
     """One row for each layer and tensor, without the truncation test; models that lack a tensor are named."""
 
     def row(
-        self,
-        bench: Bench,
-        layer: int,
-        tensors: tuple[Mapping[str, str], Mapping[str, str]],
-        cells: Cells,
-        cut: Cells | None,
+        self, bench: Bench, layer: int, tensors: BothTensors, cells: Cells, cut: Cells | None
     ) -> dict[str, Any]:
         one, other = tensors
         status = "ok" if cells.get("cosine") is not None else "shape_mismatch"
