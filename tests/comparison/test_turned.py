@@ -40,12 +40,13 @@ def test_without_anything_in_common_there_is_no_map():
     assert learned_turn(poor(0.05), [(mine, rows(2000)[1])]) is None
 
 
-def test_what_a_quantiser_took_from_a_layer_is_not_learned_into_a_wide_map(monkeypatch):
+@pytest.mark.parametrize(("n_tokens", "n_layers"), [(800, 2), (400, 6)])
+def test_what_a_quantiser_took_from_a_layer_is_not_learned_into_a_wide_map(n_tokens, n_layers, monkeypatch):
     """The first rounds weigh the layer too much; the error that is left seems small, and is not."""
     monkeypatch.setattr("modelkin.comparison.relation.turned._WIDEST", 16)
     base = RNG.normal(size=(300, WIDTH)).astype(np.float32)
     coarse = base + RNG.uniform(-0.01, 0.01, size=base.shape)
     layer = (coarse @ TURN.T).astype(np.float32), base
-    found = learned_turn(poor(0.05), [rows(800), layer, layer])
+    found = learned_turn(poor(0.05), [rows(n_tokens), *(layer for _ in range(n_layers))])
     assert found is not None
     assert np.linalg.norm(found.matrix - TURN) / WIDTH**0.5 < 1e-5

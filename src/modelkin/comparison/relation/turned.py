@@ -55,9 +55,10 @@ error before that a round has to come below for another one to be worth it."""
 _OTHER_WEIGHTS = 4.0
 """Factor between weights of tables from which the map is learned once more: weights that are wrong by less
 add at most a fifth to the error."""
-_ENOUGH_ROWS, _NEXT_TO_NOTHING = 1.5, 0.01
-"""Rows to a dimension that a wide map is learned from at least, and part of what is known that may be left
-out to save products."""
+_ENOUGH_ROWS, _SPARED = 1.5, 0.2
+"""Rows to a dimension that a wide map is learned from at least, and part of what is known that is left out:
+without a fifth the error is larger by a ninth, but products are saved, and what changed does not slow down
+the rounds."""
 _JUDGED = 1024
 """Rows of a table by which a wide map is judged: what it leaves of so many is known to some percent."""
 _ARITHMETIC = 2e-6
@@ -353,12 +354,12 @@ def _weighed_anew(used: Sequence[float], weights: Sequence[float]) -> bool:
 
 
 def _telling(tables: Sequence[Vectors], weights: Sequence[float]) -> list[bool]:
-    """Say which tables are worth a product: the best ones, until the others together add next to nothing."""
+    """Say which tables are worth a product: the best ones, until the others together add little."""
     known = [len(mine) * weight for (mine, _), weight in zip(tables, weights, strict=True)]
     order = np.argsort(known)[::-1].tolist()
     found, rows, told = [False for _ in tables], 0, 0.0
     for place in order:
-        if rows >= _ENOUGH_ROWS * tables[0][0].shape[1] and sum(known) - told < _NEXT_TO_NOTHING * sum(known):
+        if rows >= _ENOUGH_ROWS * tables[0][0].shape[1] and sum(known) - told < _SPARED * sum(known):
             break
         found[place], rows, told = True, rows + len(tables[place][0]), told + known[place]
     return found
