@@ -49,8 +49,11 @@ DISGUISES_EACH = 2
 _CODE = (
     "comparison/alignment/contrast.py",
     "comparison/alignment/coordinates.py",
+    "comparison/alignment/keys.py",
     "comparison/alignment/layer_units.py",
     "comparison/methods/own_layers.py",
+    "comparison/methods/_gains.py",
+    "comparison/methods/_layer_choice.py",
     "comparison/methods/_layer_parts.py",
 )
 

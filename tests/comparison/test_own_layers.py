@@ -87,6 +87,18 @@ def test_layers_of_other_depth_find_those_that_they_face():
     assert faced == {0: 0, 1: 1, 2: 2, 3: 1, 4: 2, 5: 3}
 
 
+@pytest.mark.parametrize(
+    ("parent", "order"), [("base", [0, 2, 1, 3]), ("base", [3, 2, 1, 0]), ("deep-1", [0, 2, 1, 4, 3, 5])]
+)
+def test_layers_that_changed_places_find_those_that_they_face(parent, order):
+    base = zoo_model(parent)
+    found, verdict = held_against(disguised(derive.reorder_layers(base, order), *EVERYTHING), base)
+    assert shared(verdict) == {"mlp", "attention"}
+    units = [item for item in found if isinstance(item, Contrast) and item.component == "mlp"]
+    assert {item.layers[0]: item.base_layers[0] for item in units} == dict(enumerate(order))
+    assert all(item.statistic > 0.9 for item in units)
+
+
 def test_attention_alone_is_found_in_the_coordinates_of_tokens():
     stranger, base = zoo_model("twin-1"), zoo_model("base")
     taken = [name for name in base.tensors if "self_attn" in name or "embed" in name]

@@ -16,6 +16,7 @@ _READ_BY = {
     Role.SHARED_EXPERT_GATE: Role.MLP_NORM,
     Role.SHARED_EXPERT_UP: Role.MLP_NORM,
     Role.ROUTER: Role.MLP_NORM,
+    Role.ATTENTION_KEY: Role.ATTENTION_NORM,
     Role.ATTENTION_VALUE: Role.ATTENTION_NORM,
 }
 """Tensors that read the residual stream, and the norm in front of them."""

@@ -93,17 +93,23 @@ class OwnLayers(Method):
         ]
 
     def _judged(self, pair: Pair, both: tuple[SideUnits, SideUnits], chosen: ChosenLayers) -> Findings:
-        facing = _facing(both, chosen)
+        facing, searched = _facing(both, chosen), chosen.search
         pair = _with_sign(pair, both, facing)
         found = self._searched(pair, both, facing)
         if isinstance(found, Message):
             return Findings(evidence=(self.skip(found),))
-        if chosen.search and any(_enough(item) for item in found):
+        if not searched and chosen.how.share == 1.0 and not any(_enough(item) for item in found):
+            for moved in _moved(pair, *both):
+                again = self._searched(pair, both, moved) if moved != facing else found
+                if not isinstance(again, Message) and any(_enough(item) for item in again):
+                    facing, found, searched = moved, again, True
+                    break
+        if searched and any(_enough(item) for item in found):
             more = _completed(both, facing, _matrix_of(pair, found))
             again = self._searched(pair, both, more) if more != facing else found
             if not isinstance(again, Message) and any(_enough(item) for item in again):
                 facing, found = more, again
-        cells = len(both[0].units) * len(both[1].units) if chosen.search else 1
+        cells = len(both[0].units) * len(both[1].units) if searched else 1
         frame = "rotation" if found[0].learned is not None else pair.frame_kind
         kinds = {item.layer: (item.component, item.role) for item in chosen.layers[0]}
         evidence = []
@@ -321,13 +327,35 @@ def _facing(both: tuple[SideUnits, SideUnits], chosen: ChosenLayers) -> tuple[tu
 
 
 def _proposed(mine: SideUnits, theirs: SideUnits) -> tuple[tuple[int, int], ...]:
+    here, there, close = _closeness(mine, theirs)
+    # In thirds of a deviation: the path counts a jump as two.
+    path = layer_path(np.maximum(0.0, 3.0 * close), threshold=3.0 * _STANDS_OUT)
+    return tuple((here[at], there[to]) for at, to in enumerate(path) if to is not None)
+
+
+def _moved(pair: Pair, mine: SideUnits, theirs: SideUnits) -> Iterator[tuple[tuple[int, int], ...]]:
+    """Propose layers that face each other whatever their numbers: as many layers may have changed places.
+
+    In given coordinates by the agreement of their units, otherwise by invariants.
+    """
+    if pair.frame is not None and pair.frame.kind != "identity":
+        found = _completed((mine, theirs), (), _matrix(pair.frame))
+        if len({j for _, j in found}) > 1:
+            yield found
+    here, there, close = _closeness(mine, theirs)
+    best, back = np.argmax(close, axis=1), np.argmax(close, axis=0)
+    places = [at for at, to in enumerate(best) if back[to] == at and close[at, to] > _STANDS_OUT]
+    if 2 * len(places) >= len(here) and len(places) > 1:
+        yield tuple((here[at], there[best[at]]) for at in places)
+
+
+def _closeness(mine: SideUnits, theirs: SideUnits) -> tuple[list[int], list[int], Array]:
+    """Return the layers of both models, and by how many deviations each two are closer than most."""
     here, there = sorted(mine.units), sorted(theirs.units)
     distance = layer_distances([mine.units[i] for i in here], [theirs.units[j] for j in there])
     middle = float(np.median(distance))
     scale = 1.4826 * float(np.median(np.abs(distance - middle))) or 1.0
-    # In thirds of a deviation: the path counts a jump as two.
-    path = layer_path(np.maximum(0.0, 3.0 * (middle - distance) / scale), threshold=3.0 * _STANDS_OUT)
-    return tuple((here[at], there[to]) for at, to in enumerate(path) if to is not None)
+    return here, there, np.asarray((middle - distance) / scale, dtype=np.float32)
 
 
 def _completed(
