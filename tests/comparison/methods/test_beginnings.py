@@ -9,6 +9,7 @@ from modelkin.comparison.methods.beginnings import (
     BEGINNING_FLAGS,
     Remembered,
     directions,
+    glanced_z,
     other_layers,
     rough_z,
 )
@@ -119,3 +120,33 @@ def test_what_is_remembered_of_layers_is_what_would_be_made_anew():
         for two in layers:
             assert known.z(one, two) == rough_z(directions(one), directions(two)) == known.z(one, two)
     assert known.directions(layers[0]) is known.directions(layers[0])
+
+
+@pytest.mark.parametrize("shape", [(41, 4096), (167, 1024), (512, 12)])
+def test_a_first_look_at_layers_is_about_right(shape):
+    rng = np.random.default_rng(12)
+    ratios = []
+    for _ in range(20):
+        one = directions(rng.standard_normal(shape).astype(np.float32))
+        two = directions(one + rng.standard_normal(shape).astype(np.float32))
+        ratios.append(glanced_z(one, two) / rough_z(one, two))
+    assert 0.8 < min(ratios) < np.median(ratios) < max(ratios) < 1.25
+
+
+def test_a_first_look_is_not_misled_by_units_that_agree_with_all():
+    """Three of the eight units looked at agree with a quarter of the other model."""
+    rng = np.random.default_rng(13)
+    one = rng.standard_normal((256, 512)).astype(np.float32)
+    two = one + rng.standard_normal((256, 512)).astype(np.float32)
+    two[1:256:4] += 10.0 * one[0]
+    one[[64, 128]] = one[0]
+    units = directions(one), directions(two)
+    assert glanced_z(*units) > rough_z(*units) > 5.0
+
+
+def test_where_most_units_are_empty_a_first_look_is_not_enough():
+    rng = np.random.default_rng(14)
+    rows = np.zeros((64, 16), np.float32)
+    rows[1:8] = rng.standard_normal((7, 16))
+    assert glanced_z(rows, rows) == np.inf
+    assert rough_z(rows, rows) > 2.0

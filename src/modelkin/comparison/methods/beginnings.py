@@ -37,6 +37,11 @@ wrong."""
 _SIGMA_ROWS = 64
 """Rows of the similarity from which its spread is estimated: the error is a percent or two, and z only
 gates."""
+_GLANCED_ROWS = 8
+"""Rows of a first look, of which the median counts: the mean of all is at least half of the median, and
+usually more than it."""
+_GLANCE_SHARE = 2 / 3
+"""Share of a limit that a first look must exceed for a second one: the root of that half is 0.71."""
 _FOUND, _NOT_FOUND = -6.0, -3.0
 """log10 p where a test finds something, and where it does not."""
 
@@ -51,6 +56,7 @@ class Remembered:
     _directions: dict[int, tuple[Array, Array]] = field(default_factory=dict)
     """By the id of the rows, which are kept so that no other array gets the same id."""
     _scores: dict[tuple[int, int], float] = field(default_factory=dict)
+    _glances: dict[tuple[int, int], float] = field(default_factory=dict)
 
     def directions(self, rows: Array) -> Array:
         """Return units of norm 1 without their mean."""
@@ -64,6 +70,13 @@ class Remembered:
         if (id(one), id(two)) not in self._scores:
             self._scores[id(one), id(two)] = rough_z(*known)
         return self._scores[id(one), id(two)]
+
+    def glance(self, one: Array, two: Array) -> float:
+        """Return about the same for a tenth of the work, too large rather than too small."""
+        known = self.directions(one), self.directions(two)
+        if (id(one), id(two)) not in self._glances:
+            self._glances[id(one), id(two)] = glanced_z(*known)
+        return self._glances[id(one), id(two)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -114,9 +127,11 @@ def common_beginning(rows: tuple[Array, Array], others: OtherLayers) -> CommonBe
         if not _equal(both[0], rows[0]) and not _equal(both[1], rows[1])
     ]
     limit = EVERYWHERE_Z if len(kept) >= FEWEST_OTHERS else CERTAIN_Z
-    z = others.known.z
-    across = [z(rows[0], other) for _, other in kept] + [z(other, rows[1]) for other, _ in kept]
-    if not joint_z(across) > limit:
+    z, glance = others.known.z, others.known.glance
+    across = [(rows[0], other) for _, other in kept] + [(other, rows[1]) for other, _ in kept]
+    if not joint_z([glance(*both) for both in across]) > _GLANCE_SHARE * limit:
+        return None  # as in nearly all models
+    if not joint_z([z(*both) for both in across]) > limit:
         return None
     inside = [z(rows[0], other) for other, _ in kept], [z(rows[1], other) for _, other in kept]
     if not min(joint_z(inside[0]), joint_z(inside[1])) > limit:
@@ -160,11 +175,27 @@ def directions(rows: Array) -> Array:
 
 def rough_z(candidate: Array, base: Array) -> float:
     """Return the z of the test on an axis, its spread estimated from some of the units."""
-    n = len(candidate)
-    some = candidate[:: max(1, n // _SIGMA_ROWS)]
-    squares = float(np.square(some @ base.T, dtype=np.float64).sum()) * n / len(some)
-    trace = float(np.vdot(candidate, base))
-    return trace / math.sqrt(squares / max(1, n - 1)) if squares > 0.0 else 0.0
+    squares = float(_squares(candidate, base, _SIGMA_ROWS).mean()) * len(candidate)
+    return _z(candidate, base, squares) if squares > 0.0 else 0.0
+
+
+def glanced_z(candidate: Array, base: Array) -> float:
+    """Return about the same for a tenth of the work, too large rather than too small.
+
+    The median leaves out the few units that agree with everything, which would hide the others.
+    """
+    squares = float(np.median(_squares(candidate, base, _GLANCED_ROWS))) * len(candidate)
+    return _z(candidate, base, squares) if squares > 0.0 else math.inf
+
+
+def _z(candidate: Array, base: Array, squares: float) -> float:
+    return float(np.vdot(candidate, base)) / math.sqrt(squares / max(1, len(candidate) - 1))
+
+
+def _squares(candidate: Array, base: Array, n_rows: int) -> Array:
+    """Return the sums of squares of some rows of the similarity."""
+    some = candidate[:: max(1, len(candidate) // n_rows)]
+    return np.asarray(np.square(some @ base.T, dtype=np.float64).sum(axis=1))
 
 
 def _equal(one: Array, two: Array) -> bool:
