@@ -149,20 +149,19 @@ def axis_test(
         return units
     similarity = _similarity(units.candidate, units.base, chosen)
     sigma = _sigma(similarity)
-    scale = _scale(similarity, chosen)
+    terms = _Terms.of(similarity, chosen)
     # Rounding alone leaves about 1e-7 of the scale; anything smaller is not variation.
-    if not sigma > 1e-7 * scale / len(units.base):
+    if not sigma > 1e-7 * terms.scale() / len(units.base):
         return NotTestable(reason=say("equal-units"))
-    return _tested(units, similarity, sigma=sigma, seed=seed, options=chosen)
+    return _tested(units, similarity, terms, sigma=sigma, seed=seed, options=chosen)
 
 
 def _tested(
-    units: Units, similarity: Similarity, *, sigma: float, seed: int, options: AxisOptions
+    units: Units, similarity: Similarity, terms: _Terms, *, sigma: float, seed: int, options: AxisOptions
 ) -> AxisTest:
     n = len(units.base)
     rng = np.random.default_rng(seed)
-    diagonal = similarity.diagonal()
-    statistic = float(diagonal.sum())
+    statistic = float(terms.diagonal.sum())
     enumerated = n <= MAX_ENUMERATED_UNITS
     n_permutations = 0 if enumerated else options.n_permutations
     sums = ShiftSums(similarity, draw_orders(n, n_permutations=n_permutations, rng=rng))
@@ -187,14 +186,18 @@ def _tested(
     n_matched = matches.n_matched()
     tail_p = _tail_p(tail, z, options.alternative)
     log10_p = _combined(part, [tail_p, log10_matching_bound(n_matched), order.log10_p], flags, shift, n)
-    told, scaling = _as_large_as_they_are(units) if options.whole_effect else similarity, options
-    interval = _interval(told, scaling, rng)
+    told, scaling = similarity, options
+    if options.whole_effect:
+        told = _as_large_as_they_are(units)
+        terms = _Terms.of(told, scaling)
+    interval = _interval(terms, scaling, rng)
     up_to_sign = 0.0 in interval and log10_p < SURE and 2 * n_matched >= n and _either_sign(options)
     if up_to_sign:
         told = Similarity.of_squares(units.candidate, units.base)
         scaling = replace(options, sign_free=True, whole_effect=False)
-        interval = _interval(told, scaling, rng)
-    scale = _scale(told, scaling)
+        terms = _Terms.of(told, scaling)
+        interval = _interval(terms, scaling, rng)
+    scale = terms.scale()
     return AxisTest(
         n_units=n,
         n_excluded=units.n_excluded,
@@ -202,7 +205,7 @@ def _tested(
         statistic=statistic,
         sigma=sigma,
         z=z,
-        effect=float(told.diagonal().sum()) / scale,
+        effect=float(terms.diagonal.sum()) / scale,
         standard_error=_sigma(told) / scale,
         interval=interval,
         up_to_sign=up_to_sign,
@@ -238,15 +241,25 @@ def _sigma(similarity: Similarity) -> float:
     return math.sqrt(similarity.squares / (len(similarity.base) - 1))
 
 
-def _scale(similarity: Similarity, options: AxisOptions) -> float:
-    """Return what T is divided by to give the effect."""
-    if options.sign_free:
-        return float(len(similarity.base))
-    return math.sqrt(_variation(similarity.candidate) * _variation(similarity.base))
+@dataclass(frozen=True, slots=True, eq=False)
+class _Terms:
+    """What each unit adds to the effect."""
 
+    diagonal: npt.NDArray[np.float64]
+    squares: tuple[npt.NDArray[np.float64], ...]
+    """Squared norms of both sides; none if T is divided by the number of units."""
 
-def _variation(centred: Array) -> float:
-    return float(np.sum(row_norms(centred) ** 2))
+    @classmethod
+    def of(cls, similarity: Similarity, options: AxisOptions) -> _Terms:
+        sides = () if options.sign_free else (similarity.candidate, similarity.base)
+        return cls(similarity.diagonal(), tuple(row_norms(side) ** 2 for side in sides))
+
+    def scale(self) -> float:
+        """Return what T is divided by to give the effect."""
+        if not self.squares:
+            return float(len(self.diagonal))
+        mine, theirs = (float(np.sum(side)) for side in self.squares)
+        return math.sqrt(mine * theirs)
 
 
 def _as_large_as_they_are(units: Units) -> Similarity:
@@ -283,15 +296,11 @@ def _extrapolated(z: float, n_units: int, alternative: Alternative) -> float:
     return min(0.0, max(log10_p, -log10_factorial(n_units)))
 
 
-def _interval(similarity: Similarity, options: AxisOptions, rng: np.random.Generator) -> Interval:
+def _interval(terms: _Terms, options: AxisOptions, rng: np.random.Generator) -> Interval:
     """Reweight units by exponential draws; sums of them are bootstrap sums."""
-    diagonal = similarity.diagonal()
-    n = len(diagonal)
-    parts = [diagonal]
-    if not options.sign_free:
-        parts += [row_norms(similarity.candidate) ** 2, row_norms(similarity.base) ** 2]
-    columns = np.column_stack(parts)
-    drawn = np.empty((options.n_bootstrap, len(parts)))
+    n = len(terms.diagonal)
+    columns = np.column_stack([terms.diagonal, *terms.squares])
+    drawn = np.empty((options.n_bootstrap, columns.shape[1]))
     step = max(1, 4_000_000 // n)
     for start in range(0, options.n_bootstrap, step):
         stop = min(start + step, options.n_bootstrap)

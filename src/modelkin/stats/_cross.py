@@ -58,8 +58,8 @@ class _Block:
         rows = np.array(block, dtype=np.float32)
         norms = row_norms(rows)
         usable = np.isfinite(norms) & (norms > 0.0)
-        rows[~usable] = 0.0
-        rows = scaled(rows, unit_rows=True, rank_normalise=False)
+        rows[~usable] = norms[~usable] = 0.0
+        rows = scaled(rows, unit_rows=True, rank_normalise=False, norms=norms)
         return cls(usable, _centred(rows[usable]), is_whole=len(rows) >= MIN_UNITS and bool(usable.all()))
 
 

@@ -118,21 +118,30 @@ def paired_units(
             return NotTestable(reason=say("all-units-equal", side=say(f"side.{name}")))
     options = {"unit_rows": unit_rows, "rank_normalise": rank_normalise}
     return Units(
-        candidate=scaled(first, **options),
-        base=scaled(second, **options),
+        candidate=scaled(first, norms=norms[0], **options),
+        base=scaled(second, norms=norms[1], **options),
         candidate_norms=norms[0],
         base_norms=norms[1],
         n_excluded=len(usable) - n_units,
     )
 
 
-def scaled(rows: Array, *, unit_rows: bool, rank_normalise: bool) -> Array:
-    """Apply the scaling that was asked for; either of them treats all units alike, so tests stay exact."""
+def scaled(
+    rows: Array,
+    *,
+    unit_rows: bool,
+    rank_normalise: bool,
+    norms: npt.NDArray[np.float64] | None = None,
+) -> Array:
+    """Apply the scaling that was asked for; either of them treats all units alike, so tests stay exact.
+
+    `norms` of the rows need not be computed again if they are known.
+    """
     if rank_normalise:
-        rows = normal_scores(rows).astype(rows.dtype)
+        rows, norms = normal_scores(rows).astype(rows.dtype), None
     if not unit_rows:
         return rows
-    norms = row_norms(rows)
+    norms = row_norms(rows) if norms is None else norms
     return np.asarray(rows / np.where(norms > 0.0, norms, 1.0)[:, None], dtype=rows.dtype)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import astuple, dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +25,8 @@ _FLOAT_CODES, _TABLE_CODES = ("FP", "MXFP", "NVFP"), ("NF", "IQ")
 _FLOAT_GAPS = {4: 1 / 3, 8: 1 / 7}
 """Of E2M1 (6 and 4) and E5M2 (57344 and 49152), the wider of the formats of eight bits."""
 _BITS: dict[str, type[np.unsignedinteger]] = {"F32": np.uint32, "BF16": np.uint16, "F16": np.uint16}
+
+Steps = npt.NDArray[np.signedinteger[Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,12 +124,11 @@ def share_within(candidate: Array, base: Array, *, steps: float, largest: float 
     return float(np.mean(near)) if near.size else 1.0
 
 
-def ulp_distance(candidate: Array, base: Array, dtype: str) -> npt.NDArray[np.int64] | None:
+def ulp_distance(candidate: Array, base: Array, dtype: str) -> Steps | None:
     """Return how many steps of a stored format lie between values; None for formats without steps."""
     if dtype not in _BITS:
         return None
-    distance: npt.NDArray[np.int64] = np.abs(_steps(candidate, dtype) - _steps(base, dtype))
-    return distance
+    return np.asarray(np.abs(_steps(candidate, dtype) - _steps(base, dtype)))
 
 
 def _varies(values: Array) -> bool:
@@ -153,11 +155,12 @@ def _counted(mine: Array, theirs: Array, dtypes: tuple[str, str]) -> EqualityCou
     return EqualityCount(mine.size, equal, max([equal, *rounded]))
 
 
-def _steps(values: Array, dtype: str) -> npt.NDArray[np.int64]:
+def _steps(values: Array, dtype: str) -> Steps:
     """Return the place of each value among all values of its format, counted from zero."""
     kind = _BITS[dtype]
-    bits = np.frombuffer(encode(np.asarray(values, np.float32), dtype), dtype=kind).astype(np.int64)
-    sign = np.int64(1) << np.int64(kind().itemsize * 8 - 1)
+    wide = np.int32 if kind is np.uint16 else np.int64  # differences fit too, in half the time
+    bits: Steps = np.frombuffer(encode(np.asarray(values, np.float32), dtype), dtype=kind).astype(wide)
+    sign = 1 << (kind().itemsize * 8 - 1)
     return np.where(bits & sign, sign - bits, bits)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -84,7 +85,7 @@ def _is_patterned(places: Numbers, strongest: Numbers, *, n_units: int, width: i
     price = math.log(4 * len(periods) / _PATTERN_P) if periods else 0.0
     for period in periods:
         units, features = (
-            [_Numbered.of(numbers, period) for numbers in ways]
+            [_Numbered(numbers, period) for numbers in ways]
             for ways in (
                 (places % period, places * period // n_units),
                 (strongest % period, strongest * period // width),
@@ -95,24 +96,26 @@ def _is_patterned(places: Numbers, strongest: Numbers, *, n_units: int, width: i
     return False
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(eq=False)
 class _Numbered:
     """Remainders or blocks of units or features, and how often each of them occurs, as frequencies."""
 
     numbers: Numbers
-    spectrum: npt.NDArray[np.complex128]
+    period: int
 
-    @classmethod
-    def of(cls, numbers: Numbers, period: int) -> _Numbered:
-        return cls(numbers, np.fft.rfft(np.bincount(numbers, minlength=period) / len(numbers)))
+    @cached_property
+    def spectrum(self) -> npt.NDArray[np.complex128]:
+        return np.fft.rfft(np.bincount(self.numbers, minlength=self.period) / len(self.numbers))
 
 
 def _keeps_a_distance(unit: _Numbered, feature: _Numbered, period: int, price: float) -> bool:
     n = len(unit.numbers)
     counts = np.bincount((feature.numbers - unit.numbers) % period, minlength=period)
+    price += math.log(int(np.count_nonzero(counts)))
+    if _log_tail(n, 0.0, int(counts.max())) + price >= 0.0:  # not even if nothing were expected
+        return False
     # Expected share of each distance: a cyclic correlation of how often each number occurs on both sides.
     rates = np.fft.irfft(feature.spectrum * unit.spectrum.conj(), period)
-    price += math.log(int(np.count_nonzero(counts)))
     return any(
         _log_tail(n, float(rates[distance]), int(counts[distance])) + price < 0.0
         for distance in np.flatnonzero(counts > n * rates + 1.0)
