@@ -188,6 +188,8 @@ class RangeClient:
 
     def _drained(self, response: _Response) -> bool:
         """Read a short remainder so that the connection can be reused; a long one may be gigabytes."""
+        if response.length_remaining == 0:  # as after nearly every answer: nothing to wait for
+            return True
         left = _SHORT_REST
         with Deadline(stream_of(response), self._options.stall_timeout) as deadline:
             try:
@@ -236,6 +238,8 @@ class RangeClient:
 
     def _goes_on(self, where: str, response: _Response) -> bool:
         """Say whether anything follows. Trailers may, within the same time limits."""
+        if response.length_remaining == 0:
+            return False
         with Deadline(stream_of(response), self._options.stall_timeout) as deadline:
             try:
                 more = response.read1(1)
