@@ -59,7 +59,7 @@ FAMILIES: dict[str, tuple[Family, ...]] = {
         Family(
             (
                 *("ancestor", "seed", "frozen", "wrongdoing", "sampled", "distillation", "nothing"),
-                *("retrained", "other_widths", "not_undone", "other_shapes", "own_layers", "ranked"),
+                *("retrained", "few_layers", "not_undone", "other_shapes", "own_layers", "ranked"),
             )
         ),
     ),

@@ -1,13 +1,15 @@
-"""Records that no comparison of tiny models gives: hostile ones, and ones with maps of layers."""
+"""Records that no comparison of tiny models gives: hostile, with maps of layers, without exact tests."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
 from modelkin.comparison import Comparison, ControlResult, Direction, FrameRecord
 from modelkin.comparison.alignment import LayerMap
-from modelkin.comparison.methods import Skipped, Tested
+from modelkin.comparison.methods import Agreement, Contrast, Effect, Mismatched, Rank, Skipped, Tested
+from modelkin.comparison.verdict import decide, load_rule
 from modelkin.message import say
 
 EVIL = (
@@ -119,3 +121,56 @@ def with_maps(result: Comparison, *, n_candidate: int = 12, n_base: int = 9, tex
     tried = FrameRecord(kind=text, learned_from=say("quoted", text=text), n_rows=77, fit=0.5, chance=0.25)
     mapped = replace(result.alignment, units="permutation", maps=(item,), frames=(tried,))
     return replace(result, alignment=mapped)
+
+
+def by_own_layers(result: Comparison) -> Comparison:
+    """Judge evidence that is not exact, in the record of another comparison."""
+    effect = Effect(value=0.94, low=0.9, high=0.97)
+    found = [
+        Contrast(
+            method="own-layers",
+            version="1",
+            component=component,
+            axis="mlp",
+            null=say("null-mlp"),
+            layers=(layer,),
+            frame="rotation",
+            statistic=0.94,
+            log10_p=-11.5,
+            effect=effect,
+            n=512,
+            n_matched=481,
+            mismatched=Mismatched(n_pairs=24, largest=0.0231, limit=0.05),
+        )
+        for component in ("mlp", "attention")
+        for layer in range(3)
+    ]
+    tests = (*(test for test in result.evidence if test.component not in ("mlp", "attention")), *found)
+    verdict = decide(tests, load_rule(), candidate="B", base="A", stage="deep")
+    assert verdict.basis == "own-layers"
+    return replace(result, evidence=tests, verdict=verdict)
+
+
+def by_rank(result: Comparison, *, packaged: int) -> Comparison:
+    """Judge a rank among controls, in the record of another comparison."""
+    found = [
+        Agreement(
+            method="unit-agreement",
+            version="1",
+            component="mlp",
+            axis="mlp",
+            null=say("null-mlp"),
+            layers=(layer,),
+            statistic=0.9,
+            effect=Effect(value=0.9, low=0.85, high=0.95),
+            n=512,
+            rank=Rank(
+                log10_p=math.log10(1 / 28), control_pairs=27, largest_control=0.031, packaged_pairs=packaged
+            ),
+        )
+        for layer in range(3)
+    ]
+    tests = (*(test for test in result.evidence if test.component != "mlp"), *found)
+    verdict = decide(tests, load_rule(), candidate="B", base="A", stage="deep")
+    assert verdict.basis == "rank"
+    return replace(result, evidence=tests, verdict=verdict)

@@ -1,14 +1,19 @@
 """What a person reads about a comparison."""
 
 import io
+import json
 from dataclasses import replace
 
 import pytest
 from rich.console import Console
+from tests.document.records import by_own_layers, by_rank
 
-from modelkin.comparison.methods import Effect, Likeness, Skipped
+from modelkin.comparison import Comparison
+from modelkin.comparison.methods import Contrast, Effect, Likeness, Skipped, Tested
 from modelkin.comparison.verdict import ComponentVerdict, Conclusion
-from modelkin.document import comparison_view, render_terminal, report_markdown
+from modelkin.document import comparison_view, render_terminal, report_html, report_markdown
+from modelkin.document.formats.comparison import comparison_as
+from modelkin.document.language import load_language
 from modelkin.document.views.names import with_short_names
 from modelkin.message import say
 
@@ -139,6 +144,78 @@ def test_limits_are_those_of_one_layer_too_and_hold_in_equal_numbering(compared)
     text = flat(drawn(compared("no-evidence")))
     assert "(in one layer alone from " in text
     assert "in equal numbering: reordered or rotated weights hide more" in text
+
+
+def every_text(result):
+    """Return what a terminal, a document and a model card say."""
+    return (
+        flat(drawn(result, verbose=True)),
+        flat(report_markdown(result)),
+        flat(comparison_as(result, "card")),
+    )
+
+
+def test_a_share_of_units_is_not_called_a_cosine(compared):
+    result = by_own_layers(compared("no-evidence"))
+    shares = "that agree in layers that face each other; at most 0.024 in layers that do not"
+    for text in every_text(result):
+        assert f"share of attention heads {shares}" in text
+        assert "excess cosine; 0 is chance" not in text
+    korean = flat(report_markdown(result, load_language("ko")))
+    assert "마주하지 않는 레이어에서는 최대 0.024" in korean
+    for text in every_text(by_rank(compared("no-evidence"), packaged=0)):
+        assert "share of units that agree; at most 0.031 in control pairs" in text
+
+
+def test_an_extrapolation_of_exact_tests_is_not_shown_beside_another_p_value(compared):
+    result = by_own_layers(compared("no-evidence"))
+    old = replace(result, verdict=replace(result.verdict, log10_p_extrapolated=-0.3))  # older records
+    for record in (result, old):
+        assert "p about" not in report_markdown(record)
+        assert "p about" not in drawn(record, verbose=True)
+    assert "p about" in report_markdown(compared("shared"))
+
+
+def test_both_p_values_are_explained_where_no_test_is_exact(compared):
+    result = by_own_layers(compared("no-evidence"))
+    counted = {test.component for test in result.evidence if isinstance(test, Tested | Contrast)}
+    told = f"corrected for the {len(counted)} components that were tested"
+    assert told in flat(drawn(result))
+    assert told in flat(report_markdown(result))
+    assert "The p-value above" not in flat(drawn(by_rank(compared("no-evidence"), packaged=0)))
+
+
+@pytest.mark.parametrize("packaged", [0, 9])
+def test_controls_that_come_with_the_package_are_said_to_be_that(compared, packaged):
+    result = by_rank(compared("no-evidence"), packaged=packaged)
+    told = "rank among 27 control pairs, 9 of them with models that come with the package"
+    for text in every_text(result):
+        assert ("rank among 27 control pairs" in text, told in text) == (True, packaged > 0)
+    korean = flat(report_markdown(result, load_language("ko")))
+    assert ("그중 9개는 패키지에 들어 있는 모델과의 쌍" in korean) == (packaged > 0)
+    rows = [item for item in json.loads(result.to_json())["evidence"] if item["method"] == "unit-agreement"]
+    assert [item["details"].get("packaged_pairs", 0) for item in rows] == [packaged] * 3
+    assert Comparison.from_json(result.to_json()).evidence == result.evidence
+
+
+def test_a_limit_that_no_effect_reaches_is_said_to_be_none(compared):
+    result = compared("no-evidence")
+    limits = {"embedding": 1.21, "mlp": 0.05}
+    components = {
+        name: replace(item, detection_limit=limits.get(name, item.detection_limit))
+        for name, item in result.verdict.components.items()
+    }
+    components["mlp"] = replace(components["mlp"], layer_detection_limit=1.5)
+    verdict = replace(result.verdict, components=components)
+    text = flat(drawn(replace(result, verdict=verdict)))
+    assert "embedding at no size, as too little was compared" in text
+    assert "mlp from 0.05 (in one layer alone at no size, as too little was compared)" in text
+    whole = report_markdown(replace(result, verdict=verdict))
+    assert not {"1.2", "1.21", "1.3"} & set(whole.replace("|", " ").split())
+    nowhere = {name: replace(item, detection_limit=1.21) for name, item in components.items()}
+    verdict = replace(result.verdict, components=nowhere, detection_limit=1.21)
+    page = report_html(replace(result, verdict=verdict))
+    assert "too little was compared to find anything reliably" in page
 
 
 def test_a_changed_form_has_its_words(compared):

@@ -9,7 +9,7 @@ from dataclasses import replace
 import jsonschema
 import pytest
 import yaml
-from tests.document.records import EVIL, hostile
+from tests.document.records import EVIL, by_own_layers, hostile
 from tests.document.standards import sarif_schema
 from tests.places import DOCS, ROOT
 
@@ -127,6 +127,16 @@ def test_a_card_names_the_base_where_the_hub_knows_it(child, stranger):
     assert yaml.safe_load(front) == {"base_model": "org/base"}
     assert "no-evidence" in model_card(stranger)
     assert not model_card(stranger).startswith("---")
+
+
+@pytest.mark.parametrize(("basis", "words"), [("exact", "exact"), ("own-layers", "(24 mismatched")])
+def test_every_format_with_a_p_value_says_what_it_rests_on(stranger, basis, words):
+    result = stranger if basis == "exact" else by_own_layers(stranger)
+    row = next(line for line in model_card(result).splitlines() if line.startswith("| basis"))
+    assert words in row
+    properties = ml_bom(result)["metadata"]["component"]["properties"]
+    assert {"name": "modelkin:basis", "value": basis} in properties
+    assert comparison_sarif(result)["runs"][0]["results"][0]["properties"]["basis"] == basis
 
 
 def test_a_badge_is_a_picture_with_words(child, stranger):

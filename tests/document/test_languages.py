@@ -60,6 +60,8 @@ def test_korean_texts_are_korean():
         "scope.model",
         "scope.pair",
         "study.part",
+        "text.in_no_component",
+        "text.limit_of",
         "text.no_layers_of",
         "text.of_side",
     }

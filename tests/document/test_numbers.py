@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modelkin.comparison.methods import Effect
+from modelkin.comparison.verdict import rounded_up
 from modelkin.document import bound_text, count_text, effect_text, p_text, size_text
 from modelkin.document.numbers import limit_text, runs_text
 
@@ -52,9 +53,15 @@ def test_a_printed_p_value_is_never_smaller_than_the_real_one_and_never_zero(log
     assert p_text(log10_p) != "p = 0"
 
 
-@given(st.floats(min_value=1e-6, max_value=1))
+@given(st.floats(min_value=1e-6, max_value=1, exclude_max=True))
 def test_a_printed_limit_is_never_smaller_than_the_real_one(limit):
     assert limit * (1 - 1e-7) <= float(limit_text(limit)) <= limit * 1.2
+    assert float(limit_text(limit)) == rounded_up(limit)  # as verdicts say it
+
+
+@pytest.mark.parametrize("limit", [1.0, 1.21, 40.0])
+def test_a_limit_that_no_effect_reaches_has_no_digits(limit):
+    assert limit_text(limit) == "> 1"
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable
 
 from modelkin.comparison.methods import Effect
+from modelkin.comparison.verdict import NEVER, rounded_up
 
 _UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 _SCALES = ((10**12, "T"), (10**9, "B"), (10**6, "M"), (10**3, "K"))
@@ -52,11 +53,8 @@ def effect_text(effect: Effect) -> str:
 
 
 def limit_text(limit: float) -> str:
-    """Write the smallest effect that would have been found: rounded upwards to two digits."""
-    if not 1e-300 < limit < 1:  # smaller ones have more digits than a float
-        return f"{limit:.2g}"
-    digits = 1 - math.floor(math.log10(limit))
-    return f"{math.ceil(limit * 10**digits - 1e-9) / 10**digits:.2g}"
+    """Write the smallest effect that would have been found; none is larger than that of equal weights."""
+    return f"{rounded_up(limit):.2g}" if limit < NEVER else f"> {NEVER:g}"
 
 
 def z_text(z: float) -> str:

@@ -143,7 +143,7 @@ def test_below_the_deep_stage_disguises_are_not_undone_and_the_way_out_is_named(
 
 def test_at_the_deep_stage_it_is_said_what_stays_invisible():
     lines = judged([null("mlp")], stage="deep").limitations
-    for words in ("Distillation", "until the old directions are gone", "pruned or widened as well"):
+    for words in ("Distillation", "until the old directions are gone", "fewer than half of the layers"):
         assert sum(words in str(line) for line in lines) == 1
     assert not any("--depth deep" in str(line) for line in lines)
 
@@ -546,3 +546,35 @@ def test_rules_of_earlier_results_can_still_be_read(name):
 def test_the_rule_is_strict_data():
     assert RULE.version == "4"
     assert math.isclose(sum(RULE.stages.values()), 1.0)
+
+
+@pytest.mark.parametrize(
+    ("evidence", "basis"),
+    [
+        ([found("mlp", log10_p=-30)], "exact"),
+        ([null("mlp")], "exact"),
+        ([contrasted(layer) for layer in range(3)] + [null("norms")], "own-layers"),
+        ([contrasted(layer) for layer in range(3)] + [found("norms", log10_p=-30)], "exact"),
+        ([agreeing(layer) for layer in range(3)] + [null("norms")], "rank"),
+        ([skipped("mlp")], None),
+    ],
+)
+def test_the_verdict_says_what_its_p_value_rests_on(evidence, basis):
+    verdict = judged(evidence, stage="deep")
+    assert verdict.basis == basis
+    assert (verdict.log10_p_extrapolated is not None) == (basis == "exact")
+
+
+def blind(component, limit=1.3):
+    return replace(null(component), detection_limit=limit)
+
+
+def test_a_limit_that_no_effect_reaches_is_not_told_as_one():
+    told = str(judged([null("mlp"), blind("embedding")]).summary)
+    assert "above 0.01 in mlp would have been found" in told
+    assert "No shared direction could have been found reliably in embedding" in told
+    assert "1.3" not in told
+    alone = str(judged([blind("embedding", 1.0)]).summary)
+    assert "would have been found" not in alone
+    assert "reliably in embedding" in alone
+    assert "reliably" not in str(judged([blind("embedding", 0.99)]).summary)

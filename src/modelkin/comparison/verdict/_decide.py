@@ -92,7 +92,8 @@ def decide(
         conclusion=conclusion,
         related=conclusion.related,
         log10_p=log10_p,
-        log10_p_extrapolated=_extrapolated(evidence),
+        # Beside a p-value of another kind, the tail of an exact test that did not decide would mislead.
+        log10_p_extrapolated=None if contrasted or ranked else _extrapolated(evidence),
         effect=best.effect if best is not None else None,
         detection_limit=min(limits.values(), default=None),
         components=judged,

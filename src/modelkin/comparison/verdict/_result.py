@@ -116,3 +116,20 @@ class Verdict:
     """Name and version of the decision rule."""
     stage: str
     """The last stage that was read for this verdict."""
+
+    @property
+    def deciding(self) -> str | None:
+        """Name the component whose effect is the verdict's, the strongest if there are several."""
+        found = [
+            (item.log10_p, name)
+            for name, item in self.components.items()
+            if self.effect is not None and item.effect == self.effect and item.log10_p is not None
+        ]
+        return min(found)[1] if found else None
+
+    @property
+    def basis(self) -> Basis | None:
+        """What `log10_p` rests on; None without a p-value."""
+        if self.log10_p is None:
+            return None
+        return "exact" if self.deciding is None else self.components[self.deciding].basis

@@ -13,6 +13,8 @@ EXPLAINED: frozenset[Reading | None] = frozenset(
     {"token-tables-only", "coordinates-only", "coordinates-so-far", "zeros-alone", "beginning-alone"}
 )
 """Readings whose summary says what they commonly mean."""
+NEVER = 1.0
+"""The effect of equal weights: from this detection limit on, no effect is found reliably."""
 GUESSED = say("limitation.guessed")
 """For comparisons with a model whose tensor names say nothing."""
 
@@ -28,7 +30,7 @@ def limitations(
     """
     related = _limitations("ancestor", "seed", "frozen", "wrongdoing", "sampled")
     deep = stage == "deep"
-    at_deep = ("retrained", "other_widths", *(("renumbered",) if units_in_part else ()))
+    at_deep = ("retrained", "few_layers", *(("renumbered",) if units_in_part else ()))
     hidden = at_deep if deep else ("not_undone",)
     match conclusion:
         case Conclusion.IDENTICAL:
@@ -228,10 +230,16 @@ def _no_evidence(pair: Message, limits: Mapping[str, float]) -> Message:
 
     This applies to weights in their places: a disguise hides more.
     """
+    never = [name for name in sorted(limits) if limits[name] >= NEVER]
+    said = _found_from(pair, {name: limit for name, limit in limits.items() if name not in never})
+    return say("sentences", said=(said, say("summary.never", parts=_named(never)))) if never else said
+
+
+def _found_from(pair: Message, limits: Mapping[str, float]) -> Message:
     if not limits:
         return say("summary.no-evidence-none", pair=pair)
     ordered = sorted(limits, key=lambda name: limits[name])
-    part, limit = say(f"component.{ordered[0]}"), _rounded_up(limits[ordered[0]])
+    part, limit = say(f"component.{ordered[0]}"), rounded_up(limits[ordered[0]])
     if len(ordered) == 1:
         return say("summary.no-evidence-one", pair=pair, part=part, limit=limit)
     return say(
@@ -240,11 +248,13 @@ def _no_evidence(pair: Message, limits: Mapping[str, float]) -> Message:
         part=part,
         limit=limit,
         other_part=say(f"component.{ordered[-1]}"),
-        other_limit=_rounded_up(limits[ordered[-1]]),
+        other_limit=rounded_up(limits[ordered[-1]]),
     )
 
 
-def _rounded_up(value: float) -> float:
-    """Return a limit with two digits, never smaller than it is."""
-    digits = 1 - math.floor(math.log10(value)) if value > 0 else 0
-    return math.ceil(value * 10.0**digits) / 10.0**digits
+def rounded_up(limit: float) -> float:
+    """Return a detection limit with two digits, never smaller than it is but for rounding of floats."""
+    if limit < 1e-300:  # smaller ones have more digits than a float
+        return limit
+    digits = 1 - math.floor(math.log10(limit))
+    return math.ceil(limit * 10.0**digits - 1e-9) / 10.0**digits

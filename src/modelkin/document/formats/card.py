@@ -6,8 +6,10 @@ import json
 
 from modelkin.comparison import Comparison
 from modelkin.document.blocks import Bullets, Paragraph, Section, table
+from modelkin.document.language import ENGLISH
 from modelkin.document.markdown import render_markdown
 from modelkin.document.numbers import effect_text, p_text
+from modelkin.document.views.words import basis_text, effect_measure
 
 
 def model_card(result: Comparison) -> str:
@@ -17,8 +19,9 @@ def model_card(result: Comparison) -> str:
     rows.append(("conclusion", verdict.conclusion.value))
     if verdict.log10_p is not None:
         rows.append(("strength", p_text(verdict.log10_p)))
+        rows.append(("basis", basis_text(result, ENGLISH) or ENGLISH.say("word.exact")))
     if verdict.effect is not None:
-        rows.append(("effect", f"{effect_text(verdict.effect)} (excess cosine; 0 is chance, 1 is identical)"))
+        rows.append(("effect", f"{effect_text(verdict.effect)} ({effect_measure(result, ENGLISH)})"))
     about = result.environment
     rows.append(("made by", f"modelkin {about.modelkin}, depth {about.depth}, seed {about.seed}"))
     section = Section(

@@ -38,6 +38,7 @@ def comparison_sarif(result: Comparison) -> dict[str, Any]:
     about: dict[str, object] = {
         "conclusion": verdict.conclusion.value,
         "log10_p": verdict.log10_p,
+        "basis": verdict.basis,
         "effect": None if verdict.effect is None else verdict.effect.value,
         "base": result.base.ref,
         "limitations": [str(item) for item in verdict.limitations],

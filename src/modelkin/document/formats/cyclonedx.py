@@ -25,6 +25,7 @@ def ml_bom(result: Comparison) -> dict[str, Any]:
     found = {
         "conclusion": verdict.conclusion.value,
         "log10_p": verdict.log10_p,
+        "basis": verdict.basis,
         "effect": None if verdict.effect is None else verdict.effect.value,
         "compared-with": result.base.ref,
         "depth": result.environment.depth,

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Literal
 
 from modelkin.comparison import Comparison, ControlResult
-from modelkin.comparison.verdict import ComponentVerdict, Conclusion
+from modelkin.comparison.verdict import NEVER, ComponentVerdict, Conclusion
 from modelkin.document.blocks import (
     Bar,
     Block,
@@ -49,6 +49,7 @@ from .words import (
     chip,
     effect_bar,
     effect_place,
+    effect_scale,
     labels,
     layers_text,
     limits_text,
@@ -57,8 +58,7 @@ from .words import (
     p_texts,
     ranked_text,
     reason_text,
-    scale_text,
-    strongest_component,
+    share_measure,
     tested_components,
     told_value,
     tone,
@@ -184,7 +184,8 @@ class _View:
         for flag in result.strong_flags:
             yield self._fact("flag", Strong(self.language.tell(flag)))
         yield from self._strength()
-        if verdict.related and verdict.log10_p_extrapolated is not None and self.detail != "brief":
+        exact = verdict.related and verdict.basis == "exact"
+        if exact and verdict.log10_p_extrapolated is not None and self.detail != "brief":
             far = self.say("text.p_about", p=bound_text(verdict.log10_p_extrapolated))
             yield self._fact("extrapolated", Marked(far))
         if verdict.effect is not None:
@@ -215,7 +216,7 @@ class _View:
         yield self._fact("strength", Marked(f"{p_text(log10_p)}: {note}"), tile)
 
     def _effect_tile(self) -> Tile:
-        effect, place = self.result.verdict.effect, strongest_component(self.result)
+        effect, place = self.result.verdict.effect, self.result.verdict.deciding
         assert effect is not None
         interval = self.say("text.interval", level=f"{100 * effect.level:g}")
         where = f"{self.language.word('component', place)}; " if place else ""
@@ -224,7 +225,7 @@ class _View:
             label=self.say("text.key_effect"),
             value=value,
             rest=rest,
-            note=f"{where}{interval}; {scale_text(effect, self.language)}",
+            note=f"{where}{interval}; {effect_scale(self.result, self.language)}",
             bar=Bar(
                 value=effect.value,
                 low=effect.low,
@@ -238,6 +239,8 @@ class _View:
         limit = self.result.verdict.detection_limit
         if limit is None:
             return None
+        if limit >= NEVER:
+            return Tile(label=self.say("text.key_limit"), value="-", note=self.say("text.none_at_any_size"))
         note = power or self.say("text.power_short")
         return Tile(label=self.say("text.key_limit"), value=limit_text(limit), note=note)
 
@@ -275,12 +278,20 @@ class _View:
             yield PageOnly(blocks=(Facts(rows=reasons),))
         if tested and whole:
             yield Paragraph(Marked(self.say("text.about_components")), "note")
+            for name, _ in tested:
+                if effect := share_measure(self.result, name, self.language):
+                    component = self.language.word("component", name)
+                    told = self.say("text.of_effect", effect=effect)
+                    yield Paragraph(f"{component}: {told}", "note")
         if explained := p_texts(self.result, self.language):
             yield Paragraph(Marked(explained), "note")
         for name, item in tested:
             if not item.is_exact and not whole:
                 basis = basis_text(self.result, self.language, name)
-                yield Paragraph(f"* {self.language.word('component', name)}: {basis}")
+                effect = share_measure(self.result, name, self.language)
+                told = self.say("text.of_effect", effect=effect) if effect else ""
+                parts = [part for part in (basis, told) if part]
+                yield Paragraph(f"* {self.language.word('component', name)}: {'; '.join(parts)}")
 
     def _component(self, name: str, item: ComponentVerdict, start: float) -> tuple[Text, ...]:
         label = self.language.word("component", name)

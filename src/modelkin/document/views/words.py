@@ -6,8 +6,8 @@ import shlex
 from collections.abc import Iterator
 
 from modelkin.comparison import Comparison, ModelSummary
-from modelkin.comparison.methods import Agreement, Contrast, Effect, Evidence, Skipped
-from modelkin.comparison.verdict import ComponentVerdict, Conclusion
+from modelkin.comparison.methods import Agreement, Contrast, Effect, Evidence, Skipped, Tested
+from modelkin.comparison.verdict import NEVER, ComponentVerdict, Conclusion, rounded_up
 from modelkin.document.blocks import Bar, Chip, Tone
 from modelkin.document.evidence import details_of, evidence_row
 from modelkin.document.language import Language
@@ -80,42 +80,71 @@ def tested_components(result: Comparison) -> Iterator[tuple[str, ComponentVerdic
     yield from sorted(made, key=lambda item: (item[1].log10_p or 0.0, item[0]))
 
 
-def strongest_component(result: Comparison) -> str | None:
-    """Name the component whose effect is the verdict's."""
-    effect = result.verdict.effect
-    return next((name for name, item in tested_components(result) if effect and item.effect == effect), None)
-
-
 def effect_place(result: Comparison, language: Language) -> str:
-    """Write the effect of the verdict and the component that shows it."""
-    effect, where = result.verdict.effect, strongest_component(result)
+    """Write the effect of the verdict, the component that shows it, and what it measures."""
+    effect, where = result.verdict.effect, result.verdict.deciding
     assert effect is not None
-    scale = scale_text(effect, language)
+    measure = effect_measure(result, language)
     if where is None:
-        return language.say("text.in_no_component", effect=effect_text(effect), scale=scale)
+        return language.say("text.in_no_component", effect=effect_text(effect), measure=measure)
     component = language.word("component", where)
     key = "text.in_component" if result.verdict.related else "text.best_component"
-    return language.say(key, effect=effect_text(effect), component=component, scale=scale)
+    return language.say(key, effect=effect_text(effect), component=component, measure=measure)
 
 
-def scale_text(effect: Effect, language: Language) -> str:
-    """Say what the numbers of an effect mean; one below zero needs other words."""
+def effect_measure(result: Comparison, language: Language) -> str:
+    """Say what the effect of the verdict measures: a cosine, or the share of units that agree."""
+    shares = share_measure(result, result.verdict.deciding, language)
+    if shares is not None:
+        return shares
+    assert result.verdict.effect is not None
+    return language.say("text.excess_cosine", scale=_scale_text(result.verdict.effect, language))
+
+
+def effect_scale(result: Comparison, language: Language) -> str:
+    """Say what the numbers of the verdict's effect mean, where there is little room."""
+    assert result.verdict.effect is not None
+    shares = share_measure(result, result.verdict.deciding, language)
+    return shares or _scale_text(result.verdict.effect, language)
+
+
+def share_measure(result: Comparison, name: str | None, language: Language) -> str | None:
+    """Say that the effect of a component is a share of its units, and how large it is by chance.
+
+    None if it is a cosine.
+    """
+    item = None if name is None else result.verdict.components[name]
+    if item is None or item.is_exact:
+        return None
+    found = [test for test in result.evidence if test.component == name]
+    if item.basis == "own-layers":
+        largest = [test.mismatched.largest for test in found if isinstance(test, Contrast)]
+        key = "text.share_of_heads" if name == "attention" else "text.share_of_units"
+    else:
+        largest = [test.rank.largest_control for test in found if isinstance(test, Agreement) and test.rank]
+        key = "text.share_among_controls"
+    return language.say(key, largest=f"{rounded_up(max(largest, default=0.0)):.2g}")
+
+
+def _scale_text(effect: Effect, language: Language) -> str:
+    """Say what the numbers of a cosine mean; one below zero needs other words."""
     return language.say("text.scale_below" if effect.high < 0 else "text.scale")
 
 
 def p_texts(result: Comparison, language: Language) -> str | None:
     """Say how the p-value of the verdict follows from that of its best component; None if they are equal."""
-    verdict, best = result.verdict, strongest_component(result)
-    if best is None or verdict.log10_p is None or basis_text(result, language) is not None:
+    verdict, best = result.verdict, result.verdict.deciding
+    if best is None or verdict.log10_p is None:
         return None
     log10_p = verdict.components[best].log10_p
     if log10_p is None or bound_text(log10_p) == bound_text(verdict.log10_p):
         return None
+    counted = {test.component for test in result.evidence if isinstance(test, Tested | Contrast)}
     return language.say(
         "text.two_p",
         component=language.word("component", best),
         p=bound_text(log10_p),
-        number=str(sum(item.log10_p is not None for item in verdict.components.values())),
+        number=str(len(counted)),
     )
 
 
@@ -149,8 +178,8 @@ def limits_text(result: Comparison, language: Language) -> str:
         language.say(
             "text.limit_of" if item.layer_detection_limit is None else "text.limit_of_layers",
             component=language.word("component", name),
-            limit=limit_text(item.detection_limit),
-            layer_limit="" if item.layer_detection_limit is None else limit_text(item.layer_detection_limit),
+            limit=_from_text(item.detection_limit, language),
+            layer_limit=_from_text(item.layer_detection_limit or 0.0, language),
         )
         for name, item in sorted(
             result.verdict.components.items(), key=lambda found: found[1].detection_limit or 0.0
@@ -158,6 +187,11 @@ def limits_text(result: Comparison, language: Language) -> str:
         if item.conclusion is Conclusion.NO_EVIDENCE and item.detection_limit is not None
     ]
     return ", ".join(parts)
+
+
+def _from_text(limit: float, language: Language) -> str:
+    """Say from which size on something would have been found, or that it would not at any size."""
+    return language.say("text.at_no_size" if limit >= NEVER else "text.limit_from", limit=limit_text(limit))
 
 
 # -- what rests on controls ----------------------------------------------------------------------------
@@ -193,8 +227,7 @@ def ranked_text(result: Comparison, language: Language, name: str | None = None)
 def own_layers_text(result: Comparison, language: Language, name: str | None = None) -> str | None:
     """Say that a p-value is calibrated on the pair's own layers; None where it is not."""
     components = result.verdict.components
-    exactly = any(item.is_exact and item.conclusion.related for item in components.values())
-    named = (() if exactly else tuple(components)) if name is None else (name,)
+    named = (tuple(components) if result.verdict.basis == "own-layers" else ()) if name is None else (name,)
     held = [key for key in named if key in components and components[key].basis == "own-layers"]
     if not held:
         return None
