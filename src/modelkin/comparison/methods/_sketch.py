@@ -116,16 +116,21 @@ def mlp_reader(side: Side, layer: int, *, expert: int = 0) -> RowSource | None:
 
 
 def rows_part(
-    side: Side, source: RowSource, *, count: int | None = None, features: int | None = None
+    side: Side,
+    source: RowSource,
+    *,
+    count: int | None = None,
+    features: int | None = None,
+    with_gain: bool = True,
 ) -> Part:
-    """Plan the reading of the first rows, with the gain in front of them folded in.
+    """Plan the reading of the first rows, with the gain in front of them folded in, if it is wanted.
 
     Only the first features are read if that saves bytes; otherwise rows are whole.
     """
     features = features if features and source.along_columns else source.n_features
     choice = UnitChoice(first_unit=0, n_units=count or source.n_units, n_features=features)
     block = source.block(side, choice)
-    gain = gain_before(side.architecture, source.entry)
+    gain = gain_before(side.architecture, source.entry) if with_gain else None
 
     def reduce(arrays: Sequence[Array]) -> Matrix:
         rows = block.matrix(arrays[0])

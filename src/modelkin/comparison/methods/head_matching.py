@@ -2,7 +2,8 @@
 
 What a head computes is the product of its output and value matrices. It does not change when the value
 dimensions inside the head are mixed, and it belongs to the head whatever its number. Heads are matched on one
-half of the residual dimensions, and the order of the other half is tested.
+half of the residual dimensions, and the order of the other half is tested. The gain in front of the values is
+part of the product; if no heads are found with it, gains may be new, and values are tried by themselves.
 """
 
 from __future__ import annotations
@@ -18,8 +19,9 @@ from modelkin.comparison.alignment import match_units
 from modelkin.message import say
 from modelkin.tensors import Array
 
+from ._gains import acting_gain, gain_before, gain_slices
 from ._interface import Findings, Method, Pair, Part, Planned, Probe, Side
-from ._result import Evidence
+from ._result import Evidence, Tested
 from ._sketch import RowSource, rows_part, source_of
 from .axis import unit_evidence
 from .beginnings import BEGUN_ALIKE
@@ -32,6 +34,9 @@ HEADS_FOUND = 0.5
 """Share of the heads that must be found. In the same coordinates, heads that do the same work look alike: for
 a student of hidden states, which has no head in common with its teacher, one in four was found; for
 relatives, after any training, all."""
+
+_WAYS = 2
+"""With gains and without: each p-value is corrected for both, tried or not."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,8 +70,17 @@ class HeadMatching(Method):
         seen, kept = np.sort(order[: n // 2]), np.sort(order[n // 2 :])
 
         def evaluate(candidate: Sequence[Array], base: Sequence[Array]) -> Findings:
-            products = _products(candidate, mine, first, n), _products(base, theirs, first, n)
-            return Findings(evidence=(self._judged(pair, layers, products, seen, kept),))
+            with_gains = len(candidate) > 2 and len(base) > 2
+            made: Evidence = self.skip(say("heads-zero"), layers=(layers[0],))
+            for gained in (True, False) if with_gains else (False,):
+                products = (
+                    _products(candidate, mine, first, n, gained=gained),
+                    _products(base, theirs, first, n, gained=gained),
+                )
+                made = self._judged(pair, layers, products, seen, kept)
+                if isinstance(made, Tested):
+                    break
+            return Findings(evidence=(made,))
 
         return Probe(
             candidate=_parts(pair.candidate, mine, first, n),
@@ -100,7 +114,7 @@ class HeadMatching(Method):
             base_layers=(layers[1],),
             role=Role.ATTENTION_OUTPUT.value,
             details={"heads": len(places), "heads_found": found, "cells": pair.n_layer_pairs},
-            chosen_from=pair.n_layer_pairs,
+            chosen_from=_WAYS * pair.n_layer_pairs,
             reordered=not in_order(places),
         )
 
@@ -118,21 +132,26 @@ def _heads(side: Side, layer: int) -> _Heads | None:
 
 
 def _parts(side: Side, heads: _Heads, first: int, n: int) -> tuple[Part, ...]:
-    """Plan all values, and the rows of the output that write into the chosen dimensions."""
+    """Plan all values, the rows of the output that write into the chosen dimensions, and the gain, if any."""
     block = unit_block(
         heads.output.entry,
         side.index[heads.output.entry.tensor],
         space="residual",
         choice=UnitChoice(first_unit=first, n_units=n),
     )
-    return rows_part(side, heads.value), Part(
-        slices=(block.slice,), reduce=lambda arrays: np.ascontiguousarray(block.matrix(arrays[0]))
-    )
+    gain = gain_before(side.architecture, heads.value.entry)
+    output = Part(slices=(block.slice,), reduce=lambda arrays: np.ascontiguousarray(block.matrix(arrays[0])))
+    acting = Part(slices=gain_slices(gain), reduce=lambda arrays: acting_gain(arrays[0], side.architecture))
+    values = rows_part(side, heads.value, with_gain=False)
+    return (values, output) if gain is None else (values, output, acting)
 
 
-def _products(arrays: Sequence[Array], heads: _Heads, first: int, n: int) -> Array:
+def _products(arrays: Sequence[Array], heads: _Heads, first: int, n: int, *, gained: bool) -> Array:
     """Return for each head its product over the chosen dimensions (heads x written x read)."""
-    value = arrays[0][:, first : first + n].reshape(heads.n_groups, heads.width, n)
+    value = arrays[0][:, first : first + n]
+    value = (value * arrays[2][first : first + n] if gained else value).reshape(
+        heads.n_groups, heads.width, n
+    )
     output = arrays[1].reshape(n, heads.n_heads, heads.width).transpose(1, 0, 2)
     spread = np.repeat(value, heads.n_heads // heads.n_groups, axis=0)
     return np.nan_to_num(np.asarray(output @ spread, dtype=np.float32), posinf=0.0, neginf=0.0)
