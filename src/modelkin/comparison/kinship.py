@@ -99,7 +99,8 @@ def relation_of(
     shapes = shape_findings(
         candidate.architecture, base.architecture, verdict, layers, tokens, deltas.changes
     )
-    values = copy or kind_of_values(deltas.changes)
+    bare = bool(shapes) and _KINDS.get(shapes[0].kind) == "unknown"
+    values = copy or ("unknown" if bare else kind_of_values(deltas.changes))
     told = findings_of_values(values, deltas.changes, deltas.common_direction, deltas.turn)
     if copy in ("copy", "precision-copy"):
         told.insert(0, _copied(copy, count))
@@ -134,6 +135,8 @@ _KINDS = {
     "vocabulary-extended": "vocabulary-change",
     "vocabulary-cut": "vocabulary-change",
     "vocabulary-reordered": "vocabulary-change",
+    "same-tables": "unknown",
+    "same-coordinates": "unknown",
 }
 """Finding -> kind, where their names differ."""
 

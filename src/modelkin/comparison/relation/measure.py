@@ -28,6 +28,12 @@ _STRUCTURED = 1.15
 """Above this, the largest singular value of a difference is not chance: random signs vary by two percent."""
 _SPARSE, _BASE_SPARSE = 0.2, 0.05
 """Share of zeros from which a tensor is sparse, and up to which the base is not."""
+_MOST_NOISE = 0.4
+"""Largest change without structure that is called noise, relative to the weights: the table of kinds adds up
+to 0.3 of them. The spectrum of a small matrix that was trained for long (0.5 to 0.8) can look as random."""
+_MOST_TRAINED = 0.95
+"""Largest change that is called training, relative to the weights: heavy fine-tunes of the zoo reach 0.88. A
+change as large as the weights is also what units that were split or matched to others leave."""
 _KEPT = 0.999
 """Share of values that must be within a step: converters treat a few tiny numbers in their own way."""
 _FEWEST_ROWS = 12
@@ -132,7 +138,7 @@ class _Measured:
         if not self.matrix:
             if not self._is_alike():
                 return "unlike"
-            return "changed" if mine.ndim == 1 else "trained"
+            return "trained" if mine.ndim == 2 and self._relative(theirs) <= _MOST_TRAINED else "changed"
         if not self._is_alike():
             fitted, better = self._refitted()
             return self._word_of(fitted, better) if better else "unlike"
@@ -157,9 +163,15 @@ class _Measured:
         self.spectrum = spectrum(self.mine - theirs, steps, seed=self.seed)
         if self.spectrum.rank:
             return "low-rank"
+        size = self._relative(theirs)
         if self.spectrum.over_chance <= _STRUCTURED:
-            return "noise"
-        return "trained"
+            return "noise" if size <= _MOST_NOISE else "changed"
+        return "trained" if size <= _MOST_TRAINED else "changed"
+
+    def _relative(self, theirs: Floats) -> float:
+        """Return the size of the change over that of the base, which is as stored or has factors undone."""
+        size = _size(theirs)
+        return _size(self._apart(theirs)) / size if size else math.inf
 
     def _levels(self) -> tuple[Lattice | None, Floats | None]:
         """Look for levels along lines, and along columns if lines are stored input-first."""

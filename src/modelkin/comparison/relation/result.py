@@ -25,8 +25,8 @@ Word = Literal[
 """What became of one tensor. ``rescaled``: equal except for factors of rows and columns. ``mixed``: equal
 except for mixtures inside of heads. ``turned``: equal but for a rotation of the residual stream. ``trained``:
 changed in a way that has structure and more directions than few. ``changed``: of gains and biases, which have
-no directions, so that nothing says how. ``unlike``: what faces it is no more like it
-than chance."""
+no directions, and of matrices that changed by too much to say how. ``unlike``: what faces it is no more like
+it than chance."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

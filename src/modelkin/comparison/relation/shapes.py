@@ -16,6 +16,12 @@ _LAYERED = frozenset({"attention", "mlp", "experts", "router", "residual"})
 """Components whose common origin implies that the layers are those of the other model."""
 WIDTHS = ("residual", "mlp", "heads", "kv_heads", "expert_mlp", "experts")
 """Sizes whose change is a change of width, each reported by name."""
+_BARE = {
+    "token-tables-only": "same-tables",
+    "coordinates-only": "same-coordinates",
+    "coordinates-so-far": "same-coordinates",
+}
+"""Readings by which no layer need have been copied, and what is then found: nothing was replaced."""
 _NEARLY_ALL = 0.8
 """Share of a part's tensors that must be unlike: gains and biases of strangers can be alike."""
 Sizes = Mapping[str, int]
@@ -29,17 +35,31 @@ def shape_findings(
     tokens: Tokens,
     changes: Sequence[TensorChange],
 ) -> list[RelationFinding]:
-    """Return what became of the shape; the first one names the kind. Parts that share nothing say nothing."""
+    """Return what became of the shape; the first one names the kind. Parts that share nothing say nothing.
+
+    Where only token tables or coordinates are shared, no shape became of another: that alone is said.
+    """
+    if verdict.reading in _BARE:
+        return [_bare(verdict, _BARE[verdict.reading])]
     found = {name for name, item in verdict.components.items() if item.conclusion.related}
     told: list[RelationFinding] = []
     if found & _LAYERED:
         told += _experts(mine.sizes, theirs.sizes)
         told += _depth(mine, theirs, layers)
         told += _widths(mine.sizes, theirs.sizes, upcycled=bool(told and told[0].kind == "moe-upcycling"))
-    told += _replaced(verdict, changes, vocabulary=_differ(mine.sizes, theirs.sizes, "vocab"))
+    vocabulary: list[RelationFinding] = []
     if found & {"embedding", "head"} or found & _LAYERED:
-        told += _vocabulary(mine.sizes, theirs.sizes, tokens)
-    return told
+        vocabulary += _vocabulary(mine.sizes, theirs.sizes, tokens)
+    resized = bool(vocabulary) and _differ(mine.sizes, theirs.sizes, "vocab")
+    return [*told, *_replaced(verdict, changes, vocabulary=resized), *vocabulary]
+
+
+def _bare(verdict: Verdict, kind: str) -> RelationFinding:
+    names = [name for name, item in verdict.components.items() if item.conclusion.related]
+    if kind == "same-tables":
+        names = [name for name in names if name in ("embedding", "head")]
+    parts = tuple(say(f"component.{name}") for name in names)
+    return _shape(kind, {"components": ", ".join(names)}, parts=parts)
 
 
 def _experts(mine: Sizes, theirs: Sizes) -> Iterable[RelationFinding]:

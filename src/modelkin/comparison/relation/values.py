@@ -21,9 +21,6 @@ _SAME_DIRECTION = 0.9
 """Cosine of directions of several layers that count as one. In 100 dimensions chance stays below 0.5."""
 _LOST_IN_STORING = 0.5
 """Changes smaller than this many steps are mostly not seen: half a step moves a number to the next."""
-_MOST_TRAINED = 1.0
-"""A change as large as the weights themselves leaves nothing of them that could be called trained on; heavy
-fine-tunes of the zoo change by 0.6."""
 MATRIX_PARTS = ("attention", "mlp", "experts", "router", "embedding", "head", "positions", "other")
 _KINDS: dict[Word, str] = {
     "quantised": "quantised-copy",
@@ -55,13 +52,12 @@ def kind_of_values(changes: Sequence[TensorChange]) -> str:
         # Small matrices say little about directions, so a few may look different.
         if words[word] >= _NEARLY_ALL * len(changed):
             return kind
-    trained = [item.relative_change for item in changed if item.what == "trained"]
-    return "fine-tune" if trained and statistics.median(trained) <= _MOST_TRAINED else "unknown"
+    return "fine-tune" if words["trained"] else "unknown"
 
 
 def _unchanged(changes: Sequence[TensorChange], matrices: Sequence[TensorChange]) -> str:
-    if not matrices:
-        return "unknown"
+    if not matrices or any(item.what == "unlike" and not _is_vector(item) for item in changes):
+        return "unknown"  # what the others are says nothing about the whole
     vectors = [item.what for item in changes if _is_vector(item)]
     factors = any(item.what in ("rescaled", "mixed", "turned") for item in matrices)
     if "changed" in vectors and not factors:
@@ -94,8 +90,8 @@ def findings_of_values(
     for item in changes:
         if item.component in MATRIX_PARTS and not _is_vector(item):
             by_word.setdefault(item.what, []).append(item)
-    if kind in ("copy", "precision-copy") and changes:
-        found.append(_finding(kind, {"tensors": len(changes)}, n=len(changes)))
+    if same := [item for item in changes if kind in ("copy", "precision-copy") and item.what in _UNCHANGED]:
+        found.append(_finding(kind, {"tensors": len(same)}, n=len(same)))
     if rescaled := [*by_word.get("rescaled", ()), *by_word.get("mixed", ())]:
         found.append(
             _finding("rescaled", {"tensors": len(rescaled)}, n=len(rescaled), parts=_parts(rescaled))
@@ -189,7 +185,9 @@ def _low_rank(adapted: Sequence[TensorChange], directions: float | None) -> Iter
 def _trained(
     changes: Sequence[TensorChange], by_word: dict[str, list[TensorChange]]
 ) -> Iterable[RelationFinding]:
-    trained = by_word.get("trained") or [item for item in changes if item.what == "changed"]
+    trained = by_word.get("trained") or [
+        item for item in changes if item.what == "changed" and _is_vector(item)
+    ]
     size = statistics.median(item.relative_change for item in trained)
     over = [item.over_chance for item in trained if item.over_chance is not None]
     left = [item.left_in_steps for item in trained if item.left_in_steps is not None]

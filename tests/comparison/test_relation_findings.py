@@ -1,0 +1,98 @@
+"""No finding says more than the tensors do, where matrices are unlike or changed by their own size."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from tests.comparison.disguises import zoo_model
+from tests.places import LOOKALIKES
+
+import modelkin as mk
+from modelkin.casework.lab import Checkpoint
+from modelkin.comparison.relation.facing import FacingTensors
+from modelkin.comparison.relation.measure import Block, measure
+from modelkin.comparison.relation.values import findings_of_values, kind_of_values
+from modelkin.document.language import load_language
+from modelkin.options import Depth
+from modelkin.source import MemorySource
+
+
+def subtracted(candidate: Checkpoint, base: Checkpoint, depth: Depth = "standard") -> mk.ModelDiff:
+    return mk.diff(
+        candidate=MemorySource(candidate.files("BF16"), name="candidate"),
+        base=MemorySource(base.files("BF16"), name="base"),
+        options=mk.CompareOptions(depth=depth, fetch=mk.FetchOptions(use_store=False)),
+    )
+
+
+def lookalike(name: str) -> Checkpoint:
+    return Checkpoint.read(LOOKALIKES / name)
+
+
+def test_a_frozen_table_makes_no_copy_of_layers_that_are_unlike():
+    found = subtracted(lookalike("frozen-1"), lookalike("teacher"))
+    assert Counter(item.what for item in found.tensors) == {"unlike": 37, "equal": 1}
+    assert found.relation.kind == "unknown"
+    assert [item.kind for item in found.relation.findings] == ["same-tables", "frozen"]
+    assert found.relation.findings[0].numbers == {"components": "embedding"}
+
+
+@pytest.mark.parametrize("student", ["started", "student-all"])
+def test_a_model_in_the_coordinates_of_another_has_no_parts_replaced(student):
+    found = subtracted(lookalike(student), lookalike("teacher"), "deep")
+    assert found.verdict.reading == "coordinates-only"
+    assert found.relation.kind == "unknown"
+    assert [item.kind for item in found.relation.findings] == ["same-coordinates"]
+
+
+def test_gains_alone_were_not_trained_where_everything_else_is_new():
+    found = subtracted(zoo_model("norms-only"), zoo_model("base"))
+    assert [item.kind for item in found.relation.findings] == ["parts-replaced"]
+    assert found.relation.findings[0].numbers["components"] == "attention, embedding, head, mlp"
+
+
+def changed(size: float, *, structured: bool) -> str:
+    """Return the word for a matrix with noise, or the trace of training, of this size."""
+    rng = np.random.default_rng(1)
+    base = rng.standard_normal((128, 256)).astype(np.float32)
+    noise = rng.standard_normal(base.shape)
+    if structured:
+        noise = (noise / (1 + np.arange(256))) @ rng.standard_normal((256, 256))
+    noise *= size * np.linalg.norm(base) / np.linalg.norm(noise)
+    facing = FacingTensors(
+        role="mlp_up", component="mlp", candidate="up", base="up", layer=0, base_layer=0, expert=None
+    )
+    candidate = (base + noise).astype(np.float32)
+    found = measure(
+        Block(facing=facing, candidate=candidate, base=base, dtypes=("F32", "F32"), whole=True), seed=0
+    )
+    assert found is not None
+    return found.what
+
+
+@pytest.mark.parametrize(
+    ("size", "structured", "word"),
+    [
+        (0.3, False, "noise"),
+        (0.65, False, "changed"),
+        (1.2, False, "changed"),
+        (0.88, True, "trained"),
+        (1.0, True, "changed"),
+    ],
+)
+def test_a_change_of_the_size_of_the_weights_is_neither_noise_nor_training(size, structured, word):
+    assert changed(size, structured=structured) == word
+
+
+def test_one_matrix_is_told_as_one():
+    base = zoo_model("base")
+    name = "model.layers.1.mlp.up_proj.weight"
+    rows = base.tensors[name]
+    noise = np.random.default_rng(2).standard_normal(rows.shape) * 0.1 * rows.std()
+    found = subtracted(base.with_tensors({**base.tensors, name: (rows + noise).astype(np.float32)}), base)
+    assert kind_of_values(found.tensors) == "noise"
+    (told,) = (item for item in findings_of_values("noise", found.tensors, None) if item.kind == "noise")
+    assert str(told.what).startswith("the difference of one matrix looks like noise")
+    assert load_language("ko").tell(told.what).startswith("행렬 하나의 차이가")
