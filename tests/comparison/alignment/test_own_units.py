@@ -158,6 +158,23 @@ def test_a_close_match_is_asked_for_where_any_match_shows_nothing():
     assert is_above(found)
 
 
+@pytest.mark.parametrize("share", [0.35, 0.45, 1.0])
+def test_part_of_a_map_is_enough_for_close_matches(share):
+    """As keys of four layers give at 70B: 0.43 of the dimensions; the rest of a row is lost."""
+    width = 512
+    base = [gated(seed, units=400, width=width) for seed in range(3)]
+    copy = [hidden_copy(rows, 50 + number, noise=0.0) for number, rows in enumerate(base)]
+    mine, theirs = ([as_units("gated", rows, read=0.5) for rows in side] for side in (copy, base))
+    kept = np.arange(width) < share * width
+    basis = rotation(width, 7)
+    part = rotation(width, 99).T @ (basis * kept) @ basis.T
+    found = contrast_in(facing_layers_of(mine, theirs, range(3)), part, range(3), enough=is_above)
+    assert found is not None
+    assert found.closer_than == 0.5
+    assert all(face.count.share > 0.9 for face in found.facing)
+    assert found.limit < 0.1
+
+
 def test_a_model_of_one_layer_throughout_has_no_folds():
     layers = facing_layers_of(layers_of([1]) * 4, layers_of([2]) * 4, range(4))
     assert len(layers.distinct) == 1

@@ -18,6 +18,7 @@ from modelkin.stats import binomial_limit
 
 from .coordinates import LearnedMap, learn_map
 from .layer_units import Array, Indices, LayerUnits
+from .residual import unit_rows
 
 _QUERIES = 384
 """Units of a layer that are searched for in another, in either direction."""
@@ -290,7 +291,11 @@ class _Looked:
     def at(cls, units: LayerUnits, matrix: Array | None) -> _Looked:
         first, second = units.rows[0], units.own_second()
         chosen = np.arange(len(units)) if len(units) <= _QUERIES else _spread(len(units), _QUERIES)
-        asked = [rows[chosen] if matrix is None else rows[chosen] @ matrix for rows in (first, second)]
+        asked = [
+            # Part of a map shortens rows; what is left of them is compared.
+            rows[chosen] if matrix is None else unit_rows(rows[chosen] @ matrix)
+            for rows in (first, second)
+        ]
         return cls(free=units.free, first=first, second=second, asked_first=asked[0], asked_second=asked[1])
 
 
