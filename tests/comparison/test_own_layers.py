@@ -158,13 +158,52 @@ def test_a_permuted_copy_is_said_to_hold_the_same_numbers_in_another_order():
     verdict = result.verdict
     assert verdict.conclusion.value == "shared-reparametrised"
     assert "the same numbers in another order" in str(verdict.summary)
-    assert "calibrated on the pair's own layers" in str(verdict.headline)
+    assert "numbers in another order, proven by equality" in str(verdict.headline)
+    assert "number by number in mlp is equal. Also shared: attention" in str(verdict.summary)
+    assert verdict.basis == "own-layers"
     found = [item for item in result.evidence if isinstance(item, Contrast)]
     assert all(
         item.rank and item.rank.control_pairs == 5 and item.rank.largest_control < 0.1 for item in found
     )
     assert all(item.log10_p >= -12 for item in found)
     assert mk.Comparison.from_json(result.to_json()).evidence == result.evidence
+
+
+def deeply_compared(candidate: Checkpoint, base: Checkpoint) -> mk.Comparison:
+    return mk.compare(
+        candidate=MemorySource(candidate.files("F32"), name="candidate"),
+        base=MemorySource(base.files("F32"), name="base"),
+        options=DEEP,
+    )
+
+
+@pytest.mark.parametrize("hidden", [("units", "heads"), ("residual-permutation",)])
+def test_a_permuted_copy_that_exact_tests_find_is_said_to_hold_the_same_numbers(hidden):
+    base = zoo_model("base")
+    verdict = deeply_compared(disguised(base, *hidden), base).verdict
+    assert verdict.basis == "exact"
+    assert "numbers in another order, proven by equality" in str(verdict.headline)
+    assert "number by number in attention, embedding, head, mlp, norms is equal." in str(verdict.summary)
+    assert "residual" not in str(verdict.summary)
+
+
+def test_only_the_parts_that_are_equal_are_said_to_hold_the_same_numbers():
+    base, tuned = zoo_model("base"), zoo_model("finetune-light")
+    taken = {name: tuned.tensors[name] for name in tuned.tensors if "self_attn" in name}
+    mixed = replace(base, tensors={**base.tensors, **taken})
+    verdict = deeply_compared(disguised(mixed, "units"), base).verdict
+    assert "proven by equality" not in str(verdict.headline)
+    assert "number by number in embedding, head, mlp, norms is equal. Also shared: attention." in str(
+        verdict.summary
+    )
+
+
+@pytest.mark.parametrize("hidden", ["residual-signs", "unit-scales"])
+def test_numbers_that_changed_are_not_said_to_be_the_same(hidden):
+    base = zoo_model("base")
+    verdict = deeply_compared(disguised(base, "units", hidden), base).verdict
+    assert verdict.related
+    assert "in another order" not in f"{verdict.headline} {verdict.summary}"
 
 
 def test_a_tuned_copy_is_not_said_to_hold_the_same_numbers():

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from modelkin.comparison.adapters import is_on
 from modelkin.comparison.deep import DeepResult
+from modelkin.comparison.extent import parameters_by_component
 from modelkin.comparison.identity import CopyKind
 from modelkin.comparison.methods import Agreement, Contrast, EqualityCount, Evidence, Skipped, Tested
 from modelkin.comparison.record import AlignmentSummary, Direction, FrameRecord, Relation
@@ -64,6 +65,27 @@ def alignment_summary(
         ),
         maps=deep.maps if deep else (),
     )
+
+
+def in_another_order(
+    candidate: Model, base: Model, alignment: AlignmentSummary, deltas: Deltas
+) -> tuple[tuple[str, ...], bool]:
+    """Name the components that hold the same numbers in another order, and say whether nothing else differs.
+
+    Nothing but an order was undone: signs, factors and rotations change numbers. Both models have as many
+    parameters of each component, so that one is not a selection of the other.
+    """
+    if alignment.residual not in ("identity", "permutation"):
+        return (), False
+    if parameters_by_component(candidate) != parameters_by_component(base):
+        return (), False
+    other = {item.component for item in deltas.changes if item.what != "equal" or item.refitted}
+    # Constants, which have no cosine, are equal in strangers, too.
+    equal = [item for item in deltas.changes if item.component not in other and item.cosine is not None]
+    same = sorted({item.component for item in equal})
+    if not any(item.reordered for item in equal):
+        return (), False
+    return tuple(same), not other
 
 
 def relation_of(

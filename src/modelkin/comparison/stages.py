@@ -33,7 +33,7 @@ from modelkin.comparison.identity import (
     full_identity,
     published_identity,
 )
-from modelkin.comparison.kinship import alignment_summary, relation_of
+from modelkin.comparison.kinship import alignment_summary, in_another_order, relation_of
 from modelkin.comparison.methods import Contrast, EqualityCount, Evidence, load_cards
 from modelkin.comparison.pair import ModelPair
 from modelkin.comparison.reading import Rehearsal
@@ -49,7 +49,15 @@ from modelkin.comparison.relation import Deltas, read_deltas
 from modelkin.comparison.sampling import Sampled, read_samples
 from modelkin.comparison.strangers import with_ranks
 from modelkin.comparison.tokens import UNREAD, Tokens, tokenizer_summary
-from modelkin.comparison.verdict import GUESSED, Conclusion, Identity, Verdict, decide, load_rule
+from modelkin.comparison.verdict import (
+    GUESSED,
+    Conclusion,
+    Identity,
+    Verdict,
+    decide,
+    load_rule,
+    retold_by_equality,
+)
 from modelkin.describe import Cell, config_difference
 from modelkin.errors import BudgetExceeded
 from modelkin.message import Message, Value, say, told
@@ -287,6 +295,14 @@ def _recorded(
     claims = {} if decided_early else _claims(pair)
     alignment = alignment_summary(*pair.models, verdict, judged.evidence, judged.deep)
     copy, deltas = _beside_verdict(pair, judged, alignment)
+    same_numbers, everything = in_another_order(*pair.models, alignment, deltas)
+    verdict = retold_by_equality(
+        verdict,
+        same_numbers,
+        everything=everything,
+        candidate=pair.candidate.location.ref,
+        base=pair.base.location.ref,
+    )
     ledger = ledger_record({"candidate": pair.candidate, "base": pair.base})  # before controls read more
     checked = _checked(pair, controls, memory, progress)
     record = Comparison(

@@ -3,4 +3,4 @@
 from modelkin.comparison.verdict._decide import Identity, decide
 from modelkin.comparison.verdict._result import ComponentVerdict, Conclusion, Reading, Verdict
 from modelkin.comparison.verdict._rule import load_rule
-from modelkin.comparison.verdict.words import GUESSED, NEVER, rounded_up
+from modelkin.comparison.verdict.words import GUESSED, NEVER, retold_by_equality, rounded_up

@@ -87,6 +87,7 @@ def decide(
     if ranked:  # one test, planned as such: it was not chosen from several
         best = by_controls[0]
         log10_p = best.log10_p
+    same_numbers = _same_numbers(evidence, judged) if contrasted else ()
     limits = {name: item.detection_limit for name, item in judged.items() if item.detection_limit is not None}
     return Verdict(
         conclusion=conclusion,
@@ -99,7 +100,15 @@ def decide(
         components=judged,
         shared_parameters=share,
         reading=reading,
-        headline=headline(conclusion, reading, judged, share=share, ranked=ranked, contrasted=contrasted),
+        headline=headline(
+            conclusion,
+            reading,
+            judged,
+            share=share,
+            ranked=ranked,
+            contrasted=contrasted,
+            same_numbers=bool(same_numbers) and _all_units_read(evidence, same_numbers, judged),
+        ),
         summary=summary(
             conclusion,
             judged,
@@ -111,7 +120,7 @@ def decide(
             ranked=ranked,
             contrasted=contrasted,
             reading=reading,
-            same_numbers=contrasted and _same_numbers(evidence, judged),
+            same_numbers=same_numbers,
         ),
         limitations=(
             *limitations(
@@ -241,17 +250,24 @@ def _exactly_shared(item: ComponentVerdict, rule: DecisionRule, penalty: float) 
     return item.log10_p + penalty < rule.log10_p
 
 
-def _same_numbers(evidence: Sequence[Evidence], judged: Mapping[str, ComponentVerdict]) -> bool:
-    """Say whether all units of the shared layers hold exactly the numbers of the other model's."""
-    found = [
-        test.same_numbers
-        for test in evidence
-        if isinstance(test, Contrast)
-        and judged[test.component].basis == "own-layers"
-        and set(test.layers) <= set(judged[test.component].layers)
-        and test.component in ("mlp", "experts")
-    ]
-    return bool(found) and all(share is not None and share == 1.0 for share in found)
+def _same_numbers(evidence: Sequence[Evidence], judged: Mapping[str, ComponentVerdict]) -> tuple[str, ...]:
+    """Name the components in whose shared layers all units hold exactly the numbers of the other model's."""
+    shares: dict[str, list[float | None]] = {}
+    for test in evidence:
+        if not isinstance(test, Contrast) or judged[test.component].basis != "own-layers":
+            continue
+        if set(test.layers) <= set(judged[test.component].layers):
+            shares.setdefault(test.component, []).append(test.same_numbers)
+    return tuple(name for name, found in shares.items() if all(share == 1.0 for share in found))
+
+
+def _all_units_read(
+    evidence: Sequence[Evidence], names: Sequence[str], judged: Mapping[str, ComponentVerdict]
+) -> bool:
+    """Say whether equality was seen in all units of all layers that were read, not in some of them."""
+    units = {test.component for test in evidence if isinstance(test, Contrast)} & {"mlp", "experts"}
+    part = any(judged[name].other_layers for name in names) or _units_in_part(evidence)
+    return units <= set(names) and not part
 
 
 def _units_in_part(evidence: Sequence[Evidence]) -> bool:

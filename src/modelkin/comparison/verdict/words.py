@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
 
 from modelkin.message import Message, joined, say
 
-from ._result import ComponentVerdict, Conclusion, Reading
+from ._result import ComponentVerdict, Conclusion, Reading, Verdict
 
 EXPLAINED: frozenset[Reading | None] = frozenset(
     {"token-tables-only", "coordinates-only", "coordinates-so-far", "zeros-alone", "beginning-alone"}
@@ -58,8 +59,11 @@ def headline(
     share: float | None,
     ranked: bool = False,
     contrasted: bool = False,
+    same_numbers: bool = False,
 ) -> Message:
     """State the verdict in a few words; for a part, also how much of the model it is."""
+    if same_numbers:
+        return say("headline.same-numbers")
     if ranked or contrasted:
         return say("headline.shared-ranked" if ranked else "headline.shared-own-layers")
     if conclusion is not Conclusion.SHARED_PARTIAL:
@@ -105,14 +109,14 @@ def summary(
     ranked: bool = False,
     contrasted: bool = False,
     reading: Reading | None = None,
-    same_numbers: bool = False,
+    same_numbers: Collection[str] = (),
 ) -> Message:
     """State the verdict in one sentence; if nothing was testable, also what would make it so.
 
     A pattern that has a reading is followed by what it commonly means.
 
     `ranked` is one that rests only on controls, `contrasted` one that rests on mismatched layers of the same
-    two models; `same_numbers` says that units hold exactly the same numbers in another order.
+    two models; `same_numbers` are components whose units hold exactly the same numbers in another order.
     """
     said = _verdict(
         conclusion,
@@ -140,7 +144,7 @@ def _verdict(
     ranked: bool,
     contrasted: bool,
     reading: Reading | None,
-    same_numbers: bool,
+    same_numbers: Collection[str],
 ) -> Message:
     shared = [
         name
@@ -160,8 +164,9 @@ def _verdict(
             code = f"summary.{reading}" if reading in EXPLAINED else "summary.shared-partial"
             return say(code, pair=pair, parts=parts, rest=_named(rest))
         case Conclusion.SHARED_REPARAMETRISED:
+            if same_numbers:
+                return _in_another_order(pair, components, same_numbers)
             form = "ranked" if ranked else "own-layers" if contrasted else "reparametrised"
-            form = "same-numbers" if same_numbers else form
             return _with_rest(say(f"summary.shared-{form}", pair=pair, parts=_named(shared)), components)
         case Conclusion.NO_EVIDENCE:
             return _no_evidence(pair, limits)
@@ -176,7 +181,42 @@ def _named(names: Iterable[str]) -> tuple[Message, ...]:
     return tuple(say(f"component.{name}") for name in names) or (say("summary.everything"),)
 
 
-def _with_rest(said: Message, components: Mapping[str, ComponentVerdict]) -> Message:
+def retold_by_equality(
+    verdict: Verdict, same_numbers: Collection[str], *, everything: bool, candidate: str, base: str
+) -> Verdict:
+    """Say of a verdict on a changed form that some components hold the same numbers in another order.
+
+    `everything`: so does all else that was compared number by number. Only words change.
+    """
+    if not same_numbers or verdict.conclusion is not Conclusion.SHARED_REPARAMETRISED:
+        return verdict
+    pair = say("summary.pair", candidate=candidate, base=base)
+    return replace(
+        verdict,
+        headline=say("headline.same-numbers") if everything else verdict.headline,
+        # What layers write into the residual stream was compared with the layers.
+        summary=_in_another_order(pair, verdict.components, same_numbers, silent_on=("residual",)),
+    )
+
+
+def _in_another_order(
+    pair: Message,
+    components: Mapping[str, ComponentVerdict],
+    same_numbers: Collection[str],
+    *,
+    silent_on: Collection[str] = (),
+) -> Message:
+    """Say which components hold the same numbers, and apart from these, which are shared or not."""
+    said = say("summary.shared-same-numbers", pair=pair, parts=_named(sorted(same_numbers)))
+    others = {name: item for name, item in components.items() if name not in {*same_numbers, *silent_on}}
+    shared = [name for name, item in others.items() if item.conclusion.related]
+    also = (say("summary.rest-shared", rest=_named(shared)),) if shared else ()
+    return _with_rest(said, others, also)
+
+
+def _with_rest(
+    said: Message, components: Mapping[str, ComponentVerdict], also: tuple[Message, ...] = ()
+) -> Message:
     """Add, for components without a finding, whether they show nothing or were tested elsewhere."""
     silent = [name for name, item in components.items() if item.conclusion is Conclusion.NO_EVIDENCE]
     elsewhere = [
@@ -184,7 +224,7 @@ def _with_rest(said: Message, components: Mapping[str, ComponentVerdict]) -> Mes
         for name, item in components.items()
         if item.conclusion is Conclusion.NOT_TESTABLE and item.log10_p is not None
     ]
-    rest = [say("summary.rest-silent", rest=_named(silent))] if silent else []
+    rest = [*also, *([say("summary.rest-silent", rest=_named(silent))] if silent else [])]
     rest += [say("summary.rest-elsewhere", rest=_named(elsewhere))] if elsewhere else []
     return say("sentences", said=(said, *rest)) if rest else said
 
