@@ -10,7 +10,7 @@ from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar
 
-from modelkin.architecture import Architecture, detect
+from modelkin.architecture import Architecture, RoleEntry, detect
 from modelkin.errors import ConfigError, FormatError, SourceError, UnsupportedFormat, UsageError
 from modelkin.formats import (
     OpenedAdapter,
@@ -230,12 +230,16 @@ class Model:
 
     @property
     def roles(self) -> Mapping[str, Mapping[int | None, tuple[str, ...]]]:
-        """Role -> layer -> names of tensors. Layer None is everything outside the layers."""
-        found: dict[str, dict[int | None, tuple[str, ...]]] = {}
-        for entry in self.architecture.tensors:
-            layers = found.setdefault(entry.role.value, {})
-            layers[entry.layer] = (*layers.get(entry.layer, ()), entry.tensor)
-        return found
+        """Role -> layer -> names of tensors. Layer None is everything outside the layers.
+
+        Multi-token-prediction layers are not among them: see `mtp_roles`.
+        """
+        return _by_role(self.architecture.tensors)
+
+    @property
+    def mtp_roles(self) -> Mapping[str, Mapping[int | None, tuple[str, ...]]]:
+        """Role -> layer -> names of tensors, of the multi-token-prediction layers alone."""
+        return _by_role(self.architecture.mtp_tensors)
 
     @cached_property
     def tokenizer(self) -> TokenizerSummary:
@@ -449,6 +453,14 @@ def read_headers(models: Sequence[Model]) -> None:
 def _side_by_side(work: Callable[[_Item], _Made], items: Sequence[_Item]) -> list[_Made]:
     with ThreadPoolExecutor(max(1, len(items))) as pool:
         return list(pool.map(work, items))
+
+
+def _by_role(entries: Iterable[RoleEntry]) -> dict[str, dict[int | None, tuple[str, ...]]]:
+    found: dict[str, dict[int | None, tuple[str, ...]]] = {}
+    for entry in entries:
+        layers = found.setdefault(entry.role.value, {})
+        layers[entry.layer] = (*layers.get(entry.layer, ()), entry.tensor)
+    return found
 
 
 def _store_of(ref: ModelRef, options: FetchOptions) -> RangeStore | None:

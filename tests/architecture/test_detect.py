@@ -67,7 +67,8 @@ def found(architecture: Architecture, role: Role, layer: int | None = None) -> R
 
 
 def role_map(architecture: Architecture) -> set[tuple[Any, ...]]:
-    return {(e.tensor, e.role, e.part, e.layer, e.expert, e.axes, e.segment) for e in architecture.tensors}
+    entries = (*architecture.tensors, *architecture.mtp_tensors)
+    return {(e.tensor, e.role, e.part, e.layer, e.expert, e.axes, e.segment) for e in entries}
 
 
 @pytest.mark.parametrize("case", all_cases())
@@ -77,7 +78,8 @@ def test_every_tensor_is_explained(case):
     assert architecture.family == family_of(case)
     assert architecture.unknown == ()
     assert architecture.notes == ()
-    named = {entry.tensor for entry in architecture.tensors} | {other.name for other in architecture.other}
+    entries = (*architecture.tensors, *architecture.mtp_tensors)
+    named = {entry.tensor for entry in entries} | {other.name for other in architecture.other}
     assert named == set(shapes)
 
 
@@ -217,20 +219,22 @@ def test_a_next_token_prediction_layer_is_no_decoder_layer(case, with_config):
     assert architecture.layers_of(Role.ATTENTION_OUTPUT) == (0, 1)
     projection = architecture.find(Role.MTP_PROJECTION, 2)
     assert projection is not None
-    assert projection.mtp
-    assert not found(architecture, Role.ATTENTION_OUTPUT, 1).mtp
+    assert projection in architecture.mtp_tensors
+    assert found(architecture, Role.ATTENTION_OUTPUT, 1) in architecture.tensors
+    assert {entry.layer for entry in architecture.tensors} == {None, 0, 1}
+    assert {entry.layer for entry in architecture.mtp_tensors} == {2}
 
 
 @pytest.mark.parametrize("case", ["glm4_moe_mtp", "deepseek_v3_fp8_mtp"])
 def test_nothing_of_a_prediction_layer_is_found_unless_it_is_asked_for(case):
     architecture = detect(*load(case))
-    inside = [entry for entry in architecture.tensors if entry.mtp and not entry.role.is_mtp]
+    inside = [entry for entry in architecture.mtp_tensors if not entry.role.is_mtp]
     assert {Role.ATTENTION_OUTPUT, Role.ROUTER, Role.ATTENTION_NORM} <= {entry.role for entry in inside}
     for entry in inside:
         assert architecture.find(entry.role, entry.layer, entry.part, expert=entry.expert) is None
         there = architecture.find(entry.role, entry.layer, entry.part, expert=entry.expert, mtp=True)
         assert there is not None
-        assert there.mtp
+        assert there in architecture.mtp_tensors
     assert list(architecture.experts_of(2)) == []
     assert architecture.find(Role.ATTENTION_OUTPUT, 1, mtp=True) is None
 
@@ -423,7 +427,8 @@ def test_any_json_in_a_config_is_survived(changes, case):
     config, shapes = recorded(case)
     assert config is not None
     architecture = detect({**config, **changes}, shapes)
-    seen = {e.tensor for e in architecture.tensors} | {u.name for u in architecture.unknown}
+    entries = (*architecture.tensors, *architecture.mtp_tensors)
+    seen = {e.tensor for e in entries} | {u.name for u in architecture.unknown}
     assert seen | {other.name for other in architecture.other} == set(shapes)
 
 

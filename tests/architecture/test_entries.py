@@ -32,7 +32,8 @@ ALL = [*recorded_names(), *HANDWRITTEN]
 def test_parts_of_a_fused_tensor_partition_its_axis(case):
     config, shapes = load(case)
     fused: dict[str, list[Segment]] = {}
-    for entry in detect(config, shapes).tensors:
+    found = detect(config, shapes)
+    for entry in (*found.tensors, *found.mtp_tensors):
         if entry.segment is not None:
             fused.setdefault(entry.tensor, []).append(entry.segment)
     for tensor, segments in fused.items():
@@ -45,7 +46,7 @@ def test_axes_have_the_lengths_of_their_spaces(case):
     config, shapes = load(case)
     architecture = detect(config, shapes)
     sizes = {**architecture.sizes, "one": 1}
-    for entry in architecture.tensors:
+    for entry in (*architecture.tensors, *architecture.mtp_tensors):
         if entry.role is Role.FIXED_TABLE:
             continue
         assert len(entry.axes) == len(shapes[entry.tensor])

@@ -60,7 +60,7 @@ def test_components_are_planned_without_fixed_tables_and_mtp_layers(component):
         wanted = {
             entry.tensor
             for entry in model.architecture.tensors
-            if entry.component == component and not entry.mtp and not entry.fixed
+            if entry.component == component and not entry.fixed
         }
         assert plan.bytes_needed == sum(model.index[name].n_bytes for name in wanted)
-        assert any(entry.mtp for entry in model.architecture.tensors)
+        assert model.architecture.mtp_tensors

@@ -240,6 +240,7 @@ def _assemble(reading: _Reading, model_type: str | None, notes: list[Message]) -
     sizes["layers"] = len(layers.main)
     if "encoder_layers" in sizes or layers.encoder:
         sizes["encoder_layers"] = len(layers.main if layers.kind == "encoder" else layers.encoder)
+    entries = _entries(reading)
     return Architecture(
         family=spec.family,
         title=spec.title,
@@ -254,15 +255,19 @@ def _assemble(reading: _Reading, model_type: str | None, notes: list[Message]) -
         layers=layers.main,
         encoder_layers=layers.encoder,
         mtp_layers=layers.mtp,
-        tensors=_entries(reading, layers),
+        tensors=tuple(entry for entry in entries if not _is_mtp(entry, layers)),
+        mtp_tensors=tuple(entry for entry in entries if _is_mtp(entry, layers)),
         unknown=tuple(reading.unknown),
         other=tuple(reading.other),
         notes=tuple(notes),
     )
 
 
-def _entries(reading: _Reading, layers: FoundLayers) -> tuple[RoleEntry, ...]:
-    mtp = frozenset(layers.mtp)
+def _is_mtp(entry: RoleEntry, layers: FoundLayers) -> bool:
+    return entry.layer in layers.mtp or entry.role.is_mtp
+
+
+def _entries(reading: _Reading) -> tuple[RoleEntry, ...]:
     stack: Stack = "encoder" if reading.spec.kind == "encoder" else "decoder"
     return tuple(
         RoleEntry(
@@ -277,7 +282,6 @@ def _entries(reading: _Reading, layers: FoundLayers) -> tuple[RoleEntry, ...]:
             segment=use.segment,
             transposed=finding.tensor.transposed if finding.tensor else False,
             fixed=finding.tensor.fixed if finding.tensor else True,
-            mtp=finding.layer in mtp,
         )
         for finding, plan in reading.found
         for use in plan
@@ -324,6 +328,7 @@ def _unknown(
         encoder_layers=(),
         mtp_layers=(),
         tensors=tuple(entries),
+        mtp_tensors=(),
         unknown=tuple(unknown),
         other=tuple(other),
         notes=tuple([*notes, *(views[0].notes.values() if views else ())]),
@@ -343,5 +348,4 @@ def _table(name: str) -> RoleEntry:
         segment=None,
         transposed=False,
         fixed=True,
-        mtp=False,
     )

@@ -10,7 +10,7 @@ from typing import Final
 from modelkin.message import Message, say
 from modelkin.untrusted import plain
 
-from ._result import Architecture, UnknownTensor
+from ._result import Architecture, RoleEntry, UnknownTensor
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,13 +48,17 @@ def restored(found: Architecture, renamed: Renamed) -> Architecture:
     def name_of(usual: str) -> str:
         return own.get(usual, usual)
 
-    entries = tuple(replace(entry, tensor=name_of(entry.tensor)) for entry in found.tensors)
+    def own_names(entries: Iterable[RoleEntry]) -> tuple[RoleEntry, ...]:
+        named = (replace(entry, tensor=name_of(entry.tensor)) for entry in entries)
+        return tuple(entry for entry in named if entry.tensor not in renamed.unsure)
+
     unknown = [replace(item, name=name_of(item.name)) for item in found.unknown]
     unknown += [UnknownTensor(name=name, reason=reason) for name, reason in renamed.unsure.items()]
     return replace(
         found,
         prefix=renamed.prefix + found.prefix,
-        tensors=tuple(entry for entry in entries if entry.tensor not in renamed.unsure),
+        tensors=own_names(found.tensors),
+        mtp_tensors=own_names(found.mtp_tensors),
         unknown=tuple({item.name: item for item in unknown}.values()),
         other=tuple(replace(item, name=name_of(item.name)) for item in found.other),
         notes=(*renamed.notes, *found.notes),

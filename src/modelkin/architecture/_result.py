@@ -64,8 +64,6 @@ class RoleEntry:
         Stored input-first.
     fixed
         A computed table: equal bytes prove nothing.
-    mtp
-        In a multi-token-prediction layer, which is not a decoder layer.
     """
 
     tensor: str
@@ -79,7 +77,6 @@ class RoleEntry:
     segment: Segment | None
     transposed: bool
     fixed: bool
-    mtp: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,7 +126,10 @@ class Architecture:
     mtp_layers
         Indices of multi-token-prediction layers.
     tensors
-        One entry per tensor and role; tensors whose names differ only in numbers are grouped.
+        One entry per tensor and role; tensors whose names differ only in numbers are grouped. Nothing of
+        multi-token-prediction layers is here.
+    mtp_tensors
+        The same of multi-token-prediction layers. They are numbered like decoder layers and are none.
     unknown, other
         Tensors without a role.
     notes
@@ -152,6 +152,7 @@ class Architecture:
     encoder_layers: tuple[int, ...]
     mtp_layers: tuple[int, ...]
     tensors: tuple[RoleEntry, ...] = field(repr=False)
+    mtp_tensors: tuple[RoleEntry, ...] = field(repr=False)
     unknown: tuple[UnknownTensor, ...] = field(repr=False)
     other: tuple[OtherTensor, ...] = field(repr=False)
     notes: tuple[Message, ...]
@@ -160,20 +161,27 @@ class Architecture:
 
     def __post_init__(self) -> None:
         index: dict[_Key, _ByExpert] = {}
-        for entry in self.tensors:
-            by_expert = index.setdefault((entry.role, entry.layer, entry.part, entry.mtp), {})
-            by_expert.setdefault(entry.expert, []).append(entry)
+        for mtp, entries in ((False, self.tensors), (True, self.mtp_tensors)):
+            for entry in entries:
+                by_expert = index.setdefault((entry.role, entry.layer, entry.part, mtp), {})
+                by_expert.setdefault(entry.expert, []).append(entry)
         object.__setattr__(self, "_index", index)
 
     def __str__(self) -> str:
         if self.family is None:
             return str(self.title)
-        return f"{self.title}: {self.n_layers} layers, {len(self.tensors)} roles, {len(self.unknown)} unknown"
+        roles = len(self.tensors) + len(self.mtp_tensors)
+        return f"{self.title}: {self.n_layers} layers, {roles} roles, {len(self.unknown)} unknown"
 
     @property
     def is_known(self) -> bool:
         """Whether a family fits."""
         return self.family is not None
+
+    @property
+    def mtp_names(self) -> frozenset[str]:
+        """Names of the tensors of multi-token-prediction layers."""
+        return frozenset(entry.tensor for entry in self.mtp_tensors)
 
     @property
     def n_layers(self) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from modelkin.comparison.names import names_apart, shared_names, told_apart
 from modelkin.comparison.record import Environment, LedgerRecord, ModelSummary, Relation, ledger_record
 from modelkin.comparison.relation import TensorChange, TensorCount, all_equal, count_tensors
 from modelkin.comparison.stages import compare_and_subtract
@@ -33,7 +34,8 @@ class ModelDiff:
     counts: tuple[TensorCount, ...]
     """Every value of the tensors that both models have; empty unless all of them were read."""
     only_in: Mapping[str, int]
-    """Tensors without a counterpart of the same name and shape, by side."""
+    """Tensors without a counterpart of the same name and shape, by side. What one model has in a layer for
+    multi-token prediction and the other in a decoder layer of that number are no counterparts."""
     notes: tuple[Message, ...]
     ledger: LedgerRecord
     environment: Environment
@@ -106,11 +108,7 @@ def diff(
             equal = all_equal(mine, theirs, counts)
         result, deltas = compare_and_subtract(mine, theirs, asked, told, equal=equal)
         ledger = ledger_record({"candidate": mine, "base": theirs})
-        names = (mine.index, theirs.index), (theirs.index, mine.index)
-        alone = [
-            sum(name not in there or there[name].shape != info.shape for name, info in here.items())
-            for here, there in names
-        ]
+        shared = len(shared_names(mine, theirs))
         return ModelDiff(
             candidate=result.candidate,
             base=result.base,
@@ -118,8 +116,12 @@ def diff(
             relation=result.relation,
             tensors=deltas.changes,
             counts=counts,
-            only_in={"candidate": alone[0], "base": alone[1]},
-            notes=(*(() if deltas.skipped is None else (deltas.skipped,)), *_without_digest(ledger)),
+            only_in={"candidate": len(mine.index) - shared, "base": len(theirs.index) - shared},
+            notes=(
+                *(() if deltas.skipped is None else (deltas.skipped,)),
+                *told_apart(names_apart(mine, theirs)),
+                *_without_digest(ledger),
+            ),
             ledger=ledger,
             environment=replace(result.environment, depth=options.depth),
         )

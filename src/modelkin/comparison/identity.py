@@ -15,6 +15,7 @@ from modelkin.comparison.methods import (
     equal_after_rounding,
     share_within,
 )
+from modelkin.comparison.names import names_apart, shared_names
 from modelkin.comparison.pair import ModelPair
 from modelkin.comparison.reading import Rehearsal
 from modelkin.comparison.verdict import Conclusion, Identity, Verdict
@@ -85,6 +86,8 @@ class EveryValue:
     count: EqualityCount
     identical: bool
     """Whether both models are the same tensors, bit by bit."""
+    apart: tuple[str, ...] = ()
+    """Names that are of a multi-token-prediction layer in one model only: not compared."""
 
 
 def compare_every_value(pair: ModelPair, rehearsal: Rehearsal | None = None) -> EveryValue | None:
@@ -93,7 +96,8 @@ def compare_every_value(pair: ModelPair, rehearsal: Rehearsal | None = None) -> 
     In a rehearsal these tensors are recorded and nothing is read.
     """
     mine, theirs = (model.index for model in pair.models)
-    names = [name for name, info in mine.items() if name in theirs and theirs[name].shape == info.shape]
+    names = shared_names(*pair.models)
+    apart = names_apart(*pair.models)
     if rehearsal is not None:
         whole = [TensorSlice.whole(name) for name in names]
         rehearsal.note(whole, whole)
@@ -107,7 +111,9 @@ def compare_every_value(pair: ModelPair, rehearsal: Rehearsal | None = None) -> 
     for name in other:
         count += _equal_values(pair, name)
     identical = exact and not other and same_layout(*pair.models) and not _something_left_out(pair)
-    return EveryValue(n_tensors=len(names), count=count, identical=identical)
+    # Bits may be equal where one config calls a layer what the other does not: the files are still the same.
+    identical = identical and (not apart or same_bits(*pair.models))
+    return EveryValue(n_tensors=len(names), count=count, identical=identical, apart=apart)
 
 
 def _stored_alike(one: TensorInfo, other: TensorInfo) -> bool:
@@ -281,7 +287,7 @@ def kind_of_copy(candidate: Model, base: Model) -> CopyKind | None:
 def common_tensors(candidate: Model, base: Model) -> tuple[str, ...]:
     """Return the tensors that both models have, if they are nearly all of both; otherwise none."""
     mine, theirs = candidate.index, base.index
-    names = tuple(name for name, info in mine.items() if name in theirs and theirs[name].shape == info.shape)
+    names = shared_names(candidate, base)
     count = sum(mine[name].n_elements for name in names)
     return names if count >= NEARLY_ALL * max(mine.n_parameters, theirs.n_parameters) else ()
 

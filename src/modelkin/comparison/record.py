@@ -346,7 +346,7 @@ def _part_sizes(model: Model, architecture: Architecture) -> PartSizes:
         if entry.fixed or entry.tensor not in model.index:
             continue
         count = n_parameters(model, entry)
-        main = entry.stack == architecture.main_stack and not entry.mtp
+        main = entry.stack == architecture.main_stack
         if main and entry.layer is not None and entry.layer < n_layers:
             layers.setdefault(entry.component, [0] * n_layers)[entry.layer] += count
         else:

@@ -35,6 +35,7 @@ from modelkin.comparison.identity import (
 )
 from modelkin.comparison.kinship import alignment_summary, in_another_order, relation_of
 from modelkin.comparison.methods import Contrast, EqualityCount, Evidence, load_cards
+from modelkin.comparison.names import told_apart
 from modelkin.comparison.pair import ModelPair
 from modelkin.comparison.reading import Rehearsal
 from modelkin.comparison.record import (
@@ -228,10 +229,11 @@ def _counted(every: EveryValue | None) -> tuple[Message, ...]:
     """Say what a walk over all values found."""
     if every is None:
         return ()
-    count = every.count
+    count, apart = every.count, told_apart(every.apart)
     if not every.n_tensors:
-        return (say("every-value-none"),)
-    return (say("every-value-counted", tensors=every.n_tensors, n=count.n_equal, m=count.n_compared),)
+        return (say("every-value-none"), *apart)
+    counted = say("every-value-counted", tensors=every.n_tensors, n=count.n_equal, m=count.n_compared)
+    return (counted, *apart)
 
 
 def _ranked(

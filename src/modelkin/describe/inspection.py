@@ -84,8 +84,9 @@ def inspect_model(model: Model) -> Inspection:
     """Describe a model. Reads headers, config and small tokenizer files, no tensor."""
     index, architecture = model.index, model.architecture
     purposes: dict[str, list[TensorPurpose]] = {}
-    for entry in architecture.tensors:
-        purposes.setdefault(entry.tensor, []).append(_purpose(entry))
+    for mtp, entries in ((False, architecture.tensors), (True, architecture.mtp_tensors)):
+        for entry in entries:
+            purposes.setdefault(entry.tensor, []).append(_purpose(entry, mtp=mtp))
     source = model.fetcher.source
     notes = [*model.weights.notes, *architecture.notes]
     if index.unlisted:
@@ -130,14 +131,12 @@ def plan_components(model: Model, components: Iterable[str]) -> BytePlan:
     """Plan the reading of all tensors of some components (``norms``, ``mlp`` …); nothing is read."""
     wanted = set(components)
     names = {
-        entry.tensor
-        for entry in model.architecture.tensors
-        if entry.component in wanted and not entry.fixed and not entry.mtp
+        entry.tensor for entry in model.architecture.tensors if entry.component in wanted and not entry.fixed
     }
     return model.plan([TensorSlice.whole(name) for name in sorted(names)])
 
 
-def _purpose(entry: RoleEntry) -> TensorPurpose:
+def _purpose(entry: RoleEntry, *, mtp: bool) -> TensorPurpose:
     return TensorPurpose(
         role=entry.role.value,
         part=entry.part,
@@ -148,5 +147,5 @@ def _purpose(entry: RoleEntry) -> TensorPurpose:
         axes=tuple(" * ".join(spaces) for spaces in entry.axes),
         transposed=entry.transposed,
         fixed=entry.fixed,
-        mtp=entry.mtp,
+        mtp=mtp,
     )

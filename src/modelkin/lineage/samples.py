@@ -65,7 +65,7 @@ def sites_of(model: Model) -> dict[Site, TensorInfo]:
     roles: dict[str, list[str]] = {}
     places: dict[str, Site] = {}
     for entry in model.architecture.tensors:
-        if entry.fixed or entry.mtp or entry.part not in ("weight", "bias"):
+        if entry.fixed or entry.part not in ("weight", "bias"):
             continue
         roles.setdefault(entry.tensor, []).append(entry.role.value)
         places[entry.tensor] = Site(

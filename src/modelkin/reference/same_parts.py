@@ -35,7 +35,7 @@ def same_parts(candidate: Model, base: Model, *, matrices_only: bool = False) ->
         {
             (entry.role, entry.layer, entry.expert, entry.part, entry.stack): entry.tensor
             for entry in model.architecture.tensors
-            if not entry.fixed and not entry.mtp
+            if not entry.fixed
         }
         for model in models
     ]

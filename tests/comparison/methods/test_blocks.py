@@ -23,7 +23,6 @@ def entry(axes, segment=None, *, transposed=False):
         segment=segment,
         transposed=transposed,
         fixed=False,
-        mtp=False,
     )
 
 

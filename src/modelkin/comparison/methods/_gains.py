@@ -36,7 +36,7 @@ def gain_before(architecture: Architecture, entry: RoleEntry) -> RoleEntry | Non
     norm = _READ_BY.get(entry.role)
     if norm is None:
         return None
-    return architecture.find(norm, layer=entry.layer, stack=entry.stack, mtp=entry.mtp)
+    return architecture.find(norm, layer=entry.layer, stack=entry.stack)
 
 
 def gain_slices(entry: RoleEntry | None) -> tuple[TensorSlice, ...]:

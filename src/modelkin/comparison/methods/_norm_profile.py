@@ -77,6 +77,5 @@ def _vectors(side: Side) -> dict[tuple[object, ...], RoleEntry]:
         and entry.segment is None
         and entry.expert is None
         and not entry.fixed
-        and not entry.mtp
         and entry.part in ("weight", "bias")
     }

@@ -8,6 +8,7 @@ from typing import final
 import numpy as np
 
 from modelkin.architecture import is_fixed_table, looks_fixed
+from modelkin.comparison.names import shared_names
 from modelkin.message import say
 from modelkin.stats import cosine_decomposition
 from modelkin.tensors import Array, TensorSlice, sample_blocks
@@ -33,14 +34,10 @@ class SameNames(Method):
         """Sample tensors that both models have, unless both architectures are known."""
         if all(side.architecture.is_known for side in pair.sides):
             return []
-        mine, theirs = pair.candidate.index, pair.base.index
         names = [
             name
-            for name, info in mine.items()
-            if name in theirs
-            and theirs[name].shape == info.shape
-            and info.n_elements > 1
-            and not is_fixed_table(name)
+            for name in shared_names(*pair.sides)
+            if pair.candidate.index[name].n_elements > 1 and not is_fixed_table(name)
         ]
         if not names:
             return [say("no-names")]

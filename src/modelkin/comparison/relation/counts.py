@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from modelkin.comparison.names import shared_names
 from modelkin.model import Model
 from modelkin.tensors import DTYPES, TensorInfo, TensorSlice
 
@@ -54,6 +55,8 @@ class TensorCount:
 def count_tensors(candidate: Model, base: Model, *, digested: bool = False) -> tuple[TensorCount, ...]:
     """Count every value of the tensors that both models have by name and shape, in the order of the files.
 
+    A layer for multi-token prediction has such a counterpart only if it is one in both models.
+
     Parameters
     ----------
     candidate, base
@@ -62,11 +65,8 @@ def count_tensors(candidate: Model, base: Model, *, digested: bool = False) -> t
         Whether ranges read from local files get their digests in the ledger: that takes several times as long
         as counting. Ranges from elsewhere always get one.
     """
-    names = [
-        name
-        for name, info in candidate.index.items()
-        if name in base.index and base.index[name].shape == info.shape and info.is_float and info.n_elements
-    ]
+    infos = [candidate.index[name] for name in shared_names(candidate, base)]
+    names = [info.name for info in infos if info.is_float and info.n_elements]
     tallies = {name: Tally() for name in names}
     plain = [name for name in names if _is_plain(candidate.index[name], base.index[name])]
     tally_bits = chosen_kernel(sum(candidate.index[name].n_bytes for name in plain))
@@ -76,7 +76,8 @@ def count_tensors(candidate: Model, base: Model, *, digested: bool = False) -> t
     for name in names:
         if name not in plain:
             tallies[name].add(_tally_numbers(candidate, base, name))
-    roles = {entry.tensor: entry for entry in reversed(candidate.architecture.tensors)}
+    known = candidate.architecture
+    roles = {entry.tensor: entry for entry in reversed((*known.tensors, *known.mtp_tensors))}
     found = []
     for name in _in_files(candidate, names):
         entry, mine, theirs = roles.get(name), candidate.index[name], base.index[name]

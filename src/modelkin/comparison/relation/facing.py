@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from modelkin.architecture import Architecture, Role, RoleEntry, Segment
+from modelkin.comparison.names import shared_names
 from modelkin.model import Model
 
 _DENSE = {
@@ -59,7 +60,7 @@ def facing_tensors(
     facing = dict(layers)
     found: dict[tuple[str, Role | None], FacingTensors] = {}
     for entry in mine.tensors:
-        if entry.fixed or entry.mtp or entry.part not in ("weight", "bias"):
+        if entry.fixed or entry.part not in ("weight", "bias"):
             continue
         key = entry.tensor, entry.role if split else None
         if key in found:
@@ -106,7 +107,6 @@ def _pair(entry: RoleEntry, other: RoleEntry) -> FacingTensors:
 
 
 def _by_name(candidate: Model, base: Model) -> tuple[FacingTensors, ...]:
-    mine, theirs = candidate.index, base.index
     return tuple(
         FacingTensors(
             candidate=name,
@@ -117,6 +117,6 @@ def _by_name(candidate: Model, base: Model) -> tuple[FacingTensors, ...]:
             base_layer=None,
             expert=None,
         )
-        for name, info in mine.items()
-        if name in theirs and info.shape == theirs[name].shape and info.is_float
+        for name in shared_names(candidate, base)
+        if candidate.index[name].is_float
     )

@@ -146,7 +146,8 @@ def in_layers(models: Sequence[Model], choice: RoleChoice) -> bool:
     return any(
         entry.role is choice.role and entry.layer is not None
         for model in models
-        for entry in model.architecture.tensors
+        for found in [model.architecture]
+        for entry in (found.mtp_tensors if choice.mtp else found.tensors)
     )
 
 
