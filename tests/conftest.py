@@ -109,7 +109,7 @@ _LONG = (
     ),
     *("comparison/test_false_accusations.py", "source/test_http.py", "comparison/test_lookalikes.py"),
     *("architecture/test_detect.py", "lineage/test_merge.py", "benchmarks/test_reading.py"),
-    *("stats/test_calibration.py", "comparison/test_consistency.py", "scale/test_widths.py"),
+    *("stats/test_calibration.py", "comparison/test_consistency.py"),
     *("real/test_formats_gguf.py", "real/test_formats.py", "real/test_alignment.py"),
     "real/test_tokenizers.py",
 )
@@ -137,7 +137,6 @@ _MORE = (
     "formats/test_gguf_models.py",
     "formats/test_quantised_compare.py",
     "scale/test_relatives.py",
-    "scale/test_widths.py",
     "source/test_protocol.py",
     "stats/test_calibration.py",
     "test_pipeline_files.py",

@@ -13,7 +13,8 @@ from tests.support.amount import marked
 pytestmark = pytest.mark.timeout(1_800)
 
 NOW = ("residual-permutation of a copy", "tuned-units-heads-residual-int8")
-"""Rows of width 256 that `make test` has time for."""
+"""Rows of width 256 that `make test-more` has time for; `make scale` runs the others. A copy of this width
+that `make test` has time for is in test_widths.py."""
 NARROW = [*rows_at(256), *rows_at(1_024)]
 WIDE = [*rows_at(4_096), *rows_at(5_120)]
 
