@@ -161,6 +161,22 @@ def unexplained(path: Path, *, shared: bool = False) -> Iterator[str]:
             yield f"{path.name}: {', '.join(sorted(names))}"
 
 
+PLAIN = (0.0, 0.5, 1.0)
+"""Numbers that say what they are: nothing, half, all."""
+
+
+def bare_numbers(path: Path) -> Iterator[str]:
+    """Yield the numbers with a point that something is compared with, unless a comment is there or above."""
+    text = path.read_text()
+    lines = text.splitlines()
+    compared = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Compare)]
+    for item in (item for node in compared for item in ast.walk(node)):
+        if isinstance(item, ast.Constant) and isinstance(item.value, float) and item.value not in PLAIN:
+            here, above = lines[item.lineno - 1], lines[item.lineno - 2].strip()
+            if "#" not in here and not above.startswith("#"):
+                yield f"{path.name}: {item.value}"
+
+
 def follows(body: list[ast.stmt], at: int) -> bool:
     return body[at].lineno == (body[at - 1].end_lineno or 0) + 1
 
@@ -178,6 +194,22 @@ def test_every_threshold_has_its_reason_beside_it():
         for name in unexplained(path, shared=shared)
     ]
     assert found == []
+
+
+def test_nothing_is_compared_with_a_number_without_a_name():
+    rooms = ("comparison", "fingerprint")
+    paths = [path for room in rooms for path in sorted((ROOT / room).rglob("*.py"))]
+    assert [name for path in paths for name in bare_numbers(path)] == []
+
+
+def test_a_number_without_a_name_is_noticed(tmp_path):
+    module = tmp_path / "module.py"
+    module.write_text(
+        "def f(x):\n    return x > 0.25 * x\n\n\n"
+        "def g(x):\n    # Why.\n    return x > 0.3 or x < 0.5\n\n\n"
+        "def h(x):\n    return x < 0.4  # why\n"
+    )
+    assert list(bare_numbers(module)) == ["module.py: 0.25"]
 
 
 def test_a_threshold_without_a_reason_is_noticed(tmp_path):

@@ -21,6 +21,9 @@ from modelkin.comparison.tokens import Tokens
 from modelkin.message import say
 from modelkin.progress import Progress, Silent
 
+_MARGIN = 0.98
+"""Of the allowance that would fit if costs were proportional to it: blocks are rounded up, so a little
+less."""
 _MOST_FITTINGS = 6
 """Attempts to fit plans into the byte allowance; each removes the excess, and two are usually enough."""
 
@@ -68,7 +71,7 @@ def _fitting(pair: ModelPair, stage: Stage, tokens: Tokens) -> tuple[list[Probe[
         if cost <= room:
             break
         # Methods ask for shares that add up to more than one where a model has dense and sparse layers.
-        allowance = int(0.98 * allowance * room / cost)
+        allowance = int(_MARGIN * allowance * room / cost)
     return probes, [skipped for plan in plans for skipped in plan.skipped]
 
 

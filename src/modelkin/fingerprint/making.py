@@ -40,6 +40,11 @@ from .recipe import (
 )
 
 _ROLES = (Role.ATTENTION_NORM, Role.MLP_NORM, Role.ATTENTION_OUTPUT_NORM, Role.MLP_OUTPUT_NORM)
+_MOST_LAYERS = 4096
+"""Layers that have public signs: far more than any model has. The signs of a layer do not depend on it: a
+longer table begins with a shorter one."""
+_MIDDLE = 0.5
+"""Relative depth that divides gains into an early and a late half: part of the recipe."""
 
 
 def fingerprint_model(model: Model) -> Fingerprint:
@@ -181,14 +186,14 @@ def _norms(gains: Sequence[tuple[GainPlace, Array]], slot: Slot) -> Sketched:
     if np.count_nonzero(usable) < N_FEATURES:
         return say("constant-gains")
     features = np.zeros((len(usable), N_FEATURES))
-    signs = number_signs("gain", 4096 * len(_ROLES))[:, : N_FEATURES // 2]
+    signs = number_signs("gain", _MOST_LAYERS * len(_ROLES))[:, : N_FEATURES // 2]
     for (place, _), values in zip(gains, table, strict=True):
         if len(np.unique(values[usable])) < 2:
             continue
         ranked = np.zeros(len(usable))
         ranked[usable] = _scores(values[usable])
         features[:, _column(place)] += ranked
-        if place.layer is not None and place.layer < 4096:
+        if place.layer is not None and place.layer < _MOST_LAYERS:
             number = place.layer * len(_ROLES) + _ROLES.index(place.role)
             features[:, N_FEATURES // 2 :] += ranked[:, None] * signs[number]
     if not features.any():
@@ -201,7 +206,7 @@ def _column(place: GainPlace) -> int:
     """Return which sum a vector of gains belongs to: a kind of norm and a half of the depth."""
     if place.role is Role.FINAL_NORM:
         return 7
-    late = int(place.depth > 0.5)
+    late = int(place.depth > _MIDDLE)
     return {Role.ATTENTION_NORM: late, Role.MLP_NORM: 2 + late}.get(
         place.role, 4 + (place.role is Role.MLP_OUTPUT_NORM)
     )

@@ -36,6 +36,9 @@ _TURNED_ALIKE = 0.3
 """Correlation of products of rows, once pairs are turned back: near 1 for relatives, near 0 for strangers."""
 _HEADS_AT_ONCE = 16
 """Heads whose pairs are rotated back together: products of 1,024 pairs of heads of 128 dimensions."""
+_PARALLEL = 1e-6
+"""Area that two rows span, relative to their squared lengths, below which they are parallel in single
+precision."""
 _ROUNDS = 100
 """Of a power iteration in which the second eigenvalue is usually a tenth of the first."""
 
@@ -122,7 +125,7 @@ def _pairs(rows: Array, head_width: int) -> _Complex:
         for one, other in ((first, first), (first, second), (second, second))
     )
     area = np.sqrt(np.maximum(a * c - b * b, 0.0))
-    usable = area > 1e-6 * (a + c)
+    usable = area > _PARALLEL * (a + c)
     scale = np.where(usable, 1.0 / np.where(usable, area * np.sqrt(a + c + 2.0 * area), 1.0), 0.0)
     found = np.empty(first.shape, dtype=np.complex64)
     found.real = ((c + area) * scale)[..., None] * first - (b * scale)[..., None] * second

@@ -28,6 +28,9 @@ _BLOCK_ELEMENTS = 4_000_000
 """Distances held at a time: 32 MB in double precision."""
 _SAME_GATE = 0.995
 """Cosine from which two gates of one layer count as one: a unit that was split into several."""
+_SAME_LENGTH = 0.02
+"""Difference of log lengths up to which gates may be one: noise that leaves a cosine of 0.995 changes a
+length by half a per cent, and its parts by chance a little more."""
 _DIFFERENT = 32
 """Distinct numbers that a row must have: two or three values allow few multisets."""
 _DIGESTED = 256
@@ -251,7 +254,7 @@ def _same_gates(units: LayerUnits) -> list[Indices]:
     # Equal gates have equal lengths, so they are neighbours once sorted.
     for distance in (1, 2, 3):
         first, second = order[:-distance], order[distance:]
-        near = np.abs(units.sizes[first, 0] - units.sizes[second, 0]) < 0.02
+        near = np.abs(units.sizes[first, 0] - units.sizes[second, 0]) < _SAME_LENGTH
         alike = np.einsum("ij,ij->i", gate[first], gate[second]) > _SAME_GATE
         for one, other in zip(first[near & alike], second[near & alike], strict=True):
             label[label == label[other]] = label[one]

@@ -27,6 +27,8 @@ _LEARNED = 0.875
 """Largest share of rows to learn from if there are few; the rest are held out for the check."""
 _ROWS_A_DIMENSION = 1.5
 """Rows that are enough to learn from: a rotation needs at least as many as there are dimensions."""
+_ROUNDING = 1e-16
+"""Eigenvalues below this share of the largest are rounding errors: double precision ends there."""
 _CHECKED = 1024
 """Rows beyond those learned from: the mean cosine of this many is known to a thousandth."""
 _SMALL = 2048
@@ -199,7 +201,7 @@ def _polar_by_eigenvectors(matrix: npt.NDArray[np.floating], rank: int | None) -
         gram += rows.T @ rows
     sizes, vectors = np.linalg.eigh(gram)
     del gram
-    known = sizes > 1e-16 * max(float(sizes[-1]), 0.0)
+    known = sizes > _ROUNDING * max(float(sizes[-1]), 0.0)
     if rank is not None:
         known[: len(sizes) - rank] = False
     root = (vectors * np.where(known, 1.0 / np.sqrt(np.where(known, sizes, 1.0)), 0.0)) @ vectors.T

@@ -24,6 +24,9 @@ _MOST_OF_A_HEAD = 16
 """How many of a head's strongest directions are used."""
 _FEWEST_UNITS = 16
 """With fewer, one unit that agrees by chance is a large share."""
+_NO_GAIN = 1e-6
+"""A gain this small passes nothing on: dividing by it would make rounding errors the largest numbers of
+all."""
 _FEW_EXPERTS = 4
 """Experts that represent all if there is no room for more: some hundreds of units or more."""
 
@@ -151,7 +154,7 @@ def _bias_parts(side: Side, reader: RowSource) -> list[Part]:
 
 def _over_gain(shift: Array, gain: Array, architecture: Architecture) -> Array:
     acting = acting_gain(gain, architecture)
-    usable = np.abs(acting) > 1e-6
+    usable = np.abs(acting) > _NO_GAIN
     return np.asarray(np.where(usable, shift / np.where(usable, acting, 1.0), 0.0), dtype=np.float32)
 
 

@@ -21,6 +21,8 @@ MOST_RHO = 0.75
 is one in a hundred million."""
 _STRIPE = 1024
 """Units examined at once: copies of a whole layer of a wide model take hundreds of megabytes."""
+_FEWEST_UNITS, _FEWEST_FEATURES = 4, 3
+"""With fewer units or places, ranks are perfectly correlated by chance: three units in one of three cases."""
 _PATTERN_P = 1e-5
 """Probability that an ordinary model shows a pattern. Both models must."""
 
@@ -52,7 +54,7 @@ def is_tied(
     usable, strongest = _strongest(values)
     if features is not None:
         strongest = features[strongest]
-    if len(strongest) < 4 or len(set(strongest.tolist())) < 3:
+    if len(strongest) < _FEWEST_UNITS or len(set(strongest.tolist())) < _FEWEST_FEATURES:
         return False
     places = np.flatnonzero(usable) if units is None else units[usable]
     rho = np.corrcoef(_ranks(places), _ranks(strongest))[0, 1]

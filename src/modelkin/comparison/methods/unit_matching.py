@@ -39,6 +39,9 @@ FOUND_COSINE = 0.5
 FOUND_SHARE = 0.2
 """Share of units that must be found again before a layer is said to be the same. A layer that was trained
 anew between layers that were kept agrees with the old one in some directions, but not unit by unit."""
+_IN_ORDER = 0.1
+"""Share of units in rising order, beyond what strangers have, from which they are counted as matched. It is
+only shown: the p-value is that of the run itself. A smaller share is not worth a number beside it."""
 TOO_LARGE = say("layer-large")
 SHARE = 0.25
 """Share of the byte allowance for one role of one layer of the base."""
@@ -212,7 +215,7 @@ class MlpOrder(_Search):
             log10_p=log10_increasing_bound(n, rising),
             effect=Effect(value=share, low=share, high=share),
             n=n,
-            n_matched=rising if share > 0.1 else 0,
+            n_matched=rising if share > _IN_ORDER else 0,
             details={"units_in_order": rising, "expected_of_strangers": float(expected)},
         )
 

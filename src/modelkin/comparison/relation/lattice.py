@@ -34,6 +34,26 @@ _NEARLY_ALL = 0.9
 not."""
 _ON_LEVEL = 0.12
 """As a share of a step: a number this close to a level is on it. Any number is with probability 0.24."""
+_RESOLVED = 0.25
+"""Steps of the stored format, as a share of a level's, up to which a number tells whether it is on a level:
+half of that is its rounding error, about as much as `_ON_LEVEL` allows."""
+_MOST_RESOLVED = 0.6
+"""Share of its numbers that must tell where a group has fewer than `_FEWEST_TELLING` of them: most, not
+half."""
+_ALL_ON_LEVELS = 0.97
+"""Share of the telling numbers of a group that must be on levels: one of forty may be an outlier that was
+left as it was."""
+_ONE_STEP = 1.5
+"""Gaps up to this many times the smallest are one step and not two: rounding moves none by half a step."""
+_TABLE_FEWEST, _TABLE_VALUES = 32, (3, 16)
+"""A table (NF4, FP4) has up to 16 values, of 4 bits; two have no spacing to speak of. With fewer than 32
+numbers, each value would occur once or twice, as in any group of coarsely stored numbers."""
+_UNEVEN = 0.2
+"""Share of groups with a shifted zero from which all have one: symmetric groups among them are so by
+chance."""
+_FEWEST_HELD = 8
+"""Numbers other than zero that a group must hold to be looked at, or half of it if it is smaller than twice
+that."""
 _FEWEST_TELLING = 10
 """Fewest numbers of a group that the stored format resolves: fewer could all be near a level by chance."""
 _MOST_BITS = 8
@@ -86,7 +106,7 @@ def _found(lines: _Lines, steps: Steps, *, tables: bool) -> Lattice | None:
             kinds = [kind for _, kind in told]
             common: Levels = max(("symmetric", "asymmetric", "table"), key=kinds.count)
             # A single group may happen to be symmetric about zero.
-            if common == "symmetric" and kinds.count("asymmetric") > 0.2 * len(kinds):
+            if common == "symmetric" and kinds.count("asymmetric") > _UNEVEN * len(kinds):
                 common = "asymmetric"
             return Lattice(bits=bits, group=size, levels=common, share=len(told) / len(groups))
     return None
@@ -135,7 +155,7 @@ class _Lines:
         return self._chosen[size]
 
     def _usable(self, size: int, each: int) -> Counts:
-        fewest = min(size, 16) // 2
+        fewest = min(size // 2, _FEWEST_HELD)
         if self._zeros <= size - fewest:  # all of them in one group would not be too many
             return np.arange(each * len(self.values))
         if size % _RUN:
@@ -185,7 +205,8 @@ def _levels(numbers: Floats, steps: Floats) -> tuple[int, Levels] | None:
 def _table(numbers: Floats) -> tuple[int, Levels] | None:
     """Return the bits of a group that has few values, however they are spaced."""
     count = len(np.unique(numbers))
-    if len(numbers) < 32 or 2 * count > len(numbers) or not 3 <= count <= 16:
+    fewest, most = _TABLE_VALUES
+    if len(numbers) < _TABLE_FEWEST or 2 * count > len(numbers) or not fewest <= count <= most:
         return None
     return max(2, math.ceil(math.log2(count))), "table"
 
@@ -196,7 +217,7 @@ def _common_step(distinct: npt.NDArray[np.float64], width: npt.NDArray[np.float6
     real = gaps[gaps > 2 * np.maximum(width[1:], width[:-1])]
     if not len(real):
         return None
-    near = real[real < 1.5 * real.min()]
+    near = real[real < _ONE_STEP * real.min()]
     return float(np.mean(near))
 
 
@@ -210,9 +231,9 @@ def _on_levels(
     step = np.array(steps)[:, None]
     possible = step[:, 0] > 0
     step = np.where(step > 0, step, 1.0)
-    telling = width < 0.25 * step
+    telling = width < _RESOLVED * step
     n_telling = np.count_nonzero(telling, axis=1)
-    possible &= (n_telling >= min(_FEWEST_TELLING, 0.6 * len(distinct))) & (n_telling > 0)
+    possible &= (n_telling >= min(_FEWEST_TELLING, _MOST_RESOLVED * len(distinct))) & (n_telling > 0)
     values = np.where(telling, distinct - np.array(origins)[:, None], 0.0)
     for _ in range(2):  # the extremes were rounded in storage: the step is refitted from all
         places = np.round(values / step)
@@ -220,5 +241,6 @@ def _on_levels(
         fitted = np.einsum("ij,ij->i", places, values)[:, None]
         step = np.where(square > 0, fitted / np.where(square > 0, square, 1.0), step)
     off = np.abs(values - np.round(values / step) * step)
-    near = (off <= _ON_LEVEL * step + 0.5 * width) & telling
-    return np.asarray(possible & (np.count_nonzero(near, axis=1) / np.maximum(n_telling, 1) >= 0.97))
+    near = (off <= _ON_LEVEL * step + width / 2) & telling
+    share = np.count_nonzero(near, axis=1) / np.maximum(n_telling, 1)
+    return np.asarray(possible & (share >= _ALL_ON_LEVELS))

@@ -40,6 +40,10 @@ _FEWEST_ROWS = 12
 """Fewer rows or columns say nothing about directions."""
 _STEP = 1.001
 """One step, with tolerance for rounding."""
+_CODE_STEP = 1.02
+"""One step of a code, with tolerance: it is found from the largest numbers, which BF16 rounds by 0.4 %."""
+_CONSTANT = 1e-9
+"""Of its size: numbers that vary less are a constant minus its mean, in double precision."""
 _REFITTED = 2.0
 """Steps that a number may be off if factors were multiplied in or a rotation was undone: both round."""
 
@@ -153,7 +157,7 @@ class _Measured:
         steps = self.steps
         if levels is not None:
             steps = np.maximum(steps, levels)
-            within = np.mean(self._apart(theirs) <= 1.02 * steps)
+            within = np.mean(self._apart(theirs) <= _CODE_STEP * steps)
             if within >= _ON_CODE:
                 return "quantised"
         if how is None:
@@ -258,6 +262,6 @@ def _correlation(mine: Floats, theirs: Floats) -> float | None:
     left, right = (side.astype(np.float64) - side.mean(dtype=np.float64) for side in (mine, theirs))
     norm = float(np.linalg.norm(left)) * float(np.linalg.norm(right))
     # Constants minus their mean are rounding errors, not zero.
-    if norm <= 1e-9 * max(1e-300, float(np.linalg.norm(mine)) * float(np.linalg.norm(theirs))):
+    if norm <= _CONSTANT * float(np.linalg.norm(mine)) * float(np.linalg.norm(theirs)) or not norm:
         return None
     return float(left.ravel() @ right.ravel()) / norm

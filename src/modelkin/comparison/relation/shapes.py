@@ -22,6 +22,8 @@ _BARE = {
     "coordinates-so-far": "same-coordinates",
 }
 """Readings by which no layer need have been copied, and what is then found: nothing was replaced."""
+_SAME_IDS = 0.9
+"""Share of common tokens that keep their ids unless a vocabulary was reordered: special tokens may move."""
 _NEARLY_ALL = 0.8
 """Share of a part's tensors that must be unlike: gains and biases of strangers can be alike."""
 Sizes = Mapping[str, int]
@@ -144,7 +146,7 @@ def _vocabulary(mine: Sizes, theirs: Sizes, tokens: Tokens) -> Iterable[Relation
         "shared_tokens": shared,
         "same_id": same,
     }
-    reordered = shared > 0 and same < 0.9 * shared
+    reordered = shared > 0 and same < _SAME_IDS * shared
     if counts[0] == counts[1] and not reordered:
         return
     kind = "vocabulary-extended" if counts[0] > counts[1] else "vocabulary-cut"
