@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 from modelkin.comparison.alignment import match_units
+from modelkin.comparison.relation.facing import FacingTensors
 from modelkin.comparison.relation.lattice import find_lattice, level_steps
+from modelkin.comparison.relation.measure import Block, measure
 from modelkin.comparison.relation.orders import matched_rows
 from modelkin.comparison.relation.scales import mixed_in_heads, with_factors
 from modelkin.comparison.relation.spectrum import leading_direction, spectrum
@@ -176,3 +178,51 @@ def test_steps_are_those_of_numbers_taken_apart():
     for dtype, digits in (("BF16", 8), ("F32", 24)):
         apart = np.ldexp(np.float32(1.0), np.frexp(values)[1] - digits)
         assert np.array_equal(stored_steps(values, dtype), apart.astype(np.float32))
+
+
+@pytest.mark.parametrize(("noise", "rank"), [(1.2, 4), (1.9, None)])
+def test_a_rank_counts_if_no_more_than_rounding_is_left(noise, rank):
+    """Uniform numbers within a step have the size that rounding leaves; here they are larger by a factor."""
+    rng = np.random.default_rng(6)
+    change = rng.standard_normal((ROWS, 4)) @ rng.standard_normal((4, 1024))
+    left = noise * rng.uniform(-0.5, 0.5, change.shape)
+    assert spectrum((20 * change + left).astype(np.float32), 1.0, seed=0).rank == rank
+
+
+def changed(candidate: np.ndarray, base: np.ndarray) -> str:
+    facing = FacingTensors(
+        candidate="a", base="b", role="mlp_up", component="mlp", layer=0, base_layer=0, expert=None
+    )
+    block = Block(
+        facing=facing,
+        candidate=candidate.astype(np.float32),
+        base=base.astype(np.float32),
+        dtypes=("F32", "F32"),
+        whole=False,
+    )
+    found = measure(block, seed=0)
+    assert found is not None
+    return found.what
+
+
+@pytest.mark.parametrize(("share", "what"), [(0.15, "noise"), (0.25, "sparse")])
+def test_a_fifth_of_zeros_is_sparse(weights, share, what):
+    kept = np.random.default_rng(7).random(weights.shape) >= share
+    assert changed(weights * kept, weights) == what
+
+
+@pytest.mark.parametrize(("correlation", "is_unlike"), [(0.15, True), (0.25, False)])
+def test_tensors_are_unlike_below_a_correlation_of_a_fifth(weights, correlation, is_unlike):
+    other = np.random.default_rng(8).standard_normal(weights.shape) * weights.std()
+    mixed = correlation * weights + np.sqrt(1 - correlation**2) * other
+    assert (changed(mixed, weights) == "unlike") == is_unlike
+
+
+@pytest.mark.parametrize(("along", "what"), [(0.06, "noise"), (0.08, "trained")])
+def test_a_direction_above_chance_is_no_noise(weights, along, what):
+    """The largest singular value exceeds that of random signs by 9 and by 20 percent."""
+    rng = np.random.default_rng(9)
+    noise = rng.standard_normal(weights.shape)
+    ways = [side / np.linalg.norm(side) for side in (rng.standard_normal(n) for n in weights.shape)]
+    change = noise + along * np.linalg.norm(noise) * np.outer(*ways)
+    assert changed(weights + 0.001 * change, weights) == what

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from modelkin.comparison.alignment import Frame, find_frame
-from modelkin.comparison.alignment.keys import key_rows
+from modelkin.comparison.alignment.keys import frame_of_key_rows, key_rows
 from modelkin.message import say
 
 WIDTH, HEADS, LENGTH, LAYERS = 192, 8, 32, 2
@@ -109,3 +111,13 @@ def test_rows_that_hold_nothing_are_left_out_of_it():
     nothing = [np.zeros_like(rows) for rows in base]
     assert key_rows(nothing, base, head_width=LENGTH) is None
     assert key_rows(nothing, nothing, head_width=LENGTH) is None
+
+
+@pytest.mark.parametrize(("fit", "kept"), [(0.38, False), (0.45, False), (0.55, True), (0.66, True)])
+def test_a_map_of_keys_is_kept_if_it_fits_better_than_those_of_strangers(fit, kept, monkeypatch):
+    rng = np.random.default_rng(13)
+    base = [keys(rng) for _ in range(LAYERS)]
+    made = replace(map_of([rows.copy() for rows in base], base), fit=fit)
+    monkeypatch.setattr("modelkin.comparison.alignment.keys.find_frame", lambda *_, **__: made)
+    found = frame_of_key_rows([*base], [*base], head_width=LENGTH, seed=0)
+    assert (found is not None) == kept

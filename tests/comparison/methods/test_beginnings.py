@@ -7,7 +7,9 @@ from modelkin.comparison.methods import Tested, load_method
 from modelkin.comparison.methods.axis import unit_evidence
 from modelkin.comparison.methods.beginnings import (
     BEGINNING_FLAGS,
+    OtherLayers,
     Remembered,
+    common_beginning,
     directions,
     glanced_z,
     other_layers,
@@ -150,3 +152,33 @@ def test_where_most_units_are_empty_a_first_look_is_not_enough():
     rows[1:8] = rng.standard_normal((7, 16))
     assert glanced_z(rows, rows) == np.inf
     assert rough_z(rows, rows) > 2.0
+
+
+class Alike(Remembered):
+    """Layers that agree by one z, whichever they are."""
+
+    def __init__(self, z):
+        super().__init__()
+        self.of_all = z
+
+    def z(self, one, two):
+        return self.of_all
+
+    glance = z
+
+
+@pytest.mark.parametrize(
+    ("n_others", "joint", "is_common"), [(3, 2.6, False), (3, 3.4, True), (1, 5.2, False), (1, 6.8, True)]
+)
+def test_layers_of_one_beginning_agree_from_three_deviations_on_and_few_layers_from_six(
+    n_others, joint, is_common
+):
+    """Within one model each layer is held against the others, so z of all is the root of their number."""
+    rng = np.random.default_rng(15)
+    layers = [rng.standard_normal((16, 8)).astype(np.float32) for _ in range(2 * n_others + 2)]
+    others = OtherLayers(
+        candidate=tuple(layers[2 : 2 + n_others]),
+        base=tuple(layers[2 + n_others :]),
+        known=Alike(joint / np.sqrt(n_others)),
+    )
+    assert (common_beginning((layers[0], layers[1]), others) is not None) == is_common

@@ -1,12 +1,14 @@
 """Sizes that two models have in common are not common weights; copies keep their signs and are found."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from tests.stats.test_swap import mask
 
 from modelkin.comparison.methods import Tested, load_method
 from modelkin.comparison.methods.axis import unit_evidence
-from modelkin.comparison.methods.sizes import log10_p_of_signs
+from modelkin.comparison.methods.sizes import given_sizes, log10_p_of_signs
 
 METHOD = load_method("mlp-units")
 
@@ -84,3 +86,12 @@ def test_the_bound_holds_for_tossed_signs():
     ]
     assert np.mean(np.array(found) <= np.log10(0.05)) <= 0.05
     assert min(found) > -4
+
+
+@pytest.mark.parametrize(("log10_p", "is_bounded"), [(-2.5, False), (-3.5, True)])
+def test_only_what_a_test_might_claim_is_bounded(log10_p, is_bounded):
+    rows = public_scales((32, 64), 5)
+    test = replace(judged(*rows), log10_p=log10_p, flags=())
+    found = given_sizes(test, *rows, chosen_from=1)
+    assert (found.log10_p > log10_p) == is_bounded
+    assert ("sizes-alone" in found.flags) == is_bounded

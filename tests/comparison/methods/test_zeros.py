@@ -7,7 +7,7 @@ from tests.stats.test_swap import mask, strangers
 from modelkin.comparison.methods import Skipped, Tested, load_method
 from modelkin.comparison.methods.axis import unit_evidence
 from modelkin.comparison.methods.unit_matching import _fixed_order
-from modelkin.comparison.methods.zeros import FEWEST_PAIRS, zeros_of
+from modelkin.comparison.methods.zeros import FEWEST_PAIRS, common_zeros, zeros_of
 
 METHOD = load_method("mlp-units")
 UNITS, WIDTH = 256, 256
@@ -98,3 +98,33 @@ def test_units_too_few_to_be_told_beside_the_mask_are_not_tested():
         found = unit_evidence(METHOD, (candidate, candidate), seed=1)
         assert isinstance(found, kind)
         assert isinstance(found, Skipped) or found.log10_p <= -6
+
+
+def spotted(share, size):
+    """Return weights of size one, a share of which has another size."""
+    rng = np.random.default_rng(3)
+    rows = rng.choice([-1.0, 1.0], size=(UNITS, WIDTH)).astype(np.float32)
+    rows[rng.random(rows.shape) < share] *= size
+    return rows
+
+
+@pytest.mark.parametrize(
+    ("share", "size", "is_mask"),
+    [
+        (0.04, 0.0, False),
+        (0.06, 0.0, True),
+        (0.15, 0.01, False),
+        (0.25, 0.01, True),
+        (0.25, 0.035, True),
+        (0.25, 0.06, False),
+    ],
+)
+def test_a_mask_is_a_twentieth_of_zeros_or_a_fifth_of_next_to_zeros(share, size, is_mask):
+    assert (zeros_of(spotted(share, size)) is not None) == is_mask
+
+
+@pytest.mark.parametrize(("z", "is_common"), [(4.0, False), (6.0, True)])
+def test_masks_are_the_same_from_five_deviations_on(z, is_common, monkeypatch):
+    monkeypatch.setattr("modelkin.comparison.methods.zeros.cross_z", lambda *_: np.array([[z]]))
+    rows = spotted(0.3, 0.0)
+    assert (common_zeros(rows, rows, seed=0, sign_free=False) is not None) == is_common

@@ -133,6 +133,11 @@ def test_a_rank_decides_nothing_with_few_controls_or_a_rival_or_little_agreement
     assert verdict.conclusion is Conclusion.NO_EVIDENCE
 
 
+def test_a_rank_counts_where_a_quarter_of_the_units_agree():
+    verdict = judged([agreeing(layer, share=0.3) for layer in range(3)] + [null("norms")], stage="deep")
+    assert verdict.conclusion is Conclusion.SHARED_REPARAMETRISED
+
+
 @pytest.mark.parametrize("stage", ["quick", "standard"])
 def test_below_the_deep_stage_disguises_are_not_undone_and_the_way_out_is_named(stage):
     assert any("--depth deep" in str(line) for line in judged([null("mlp")], stage=stage).limitations)
@@ -436,6 +441,44 @@ def test_a_small_effect_counts_when_its_interval_excludes_the_floor():
     assert judged([small]).conclusion is Conclusion.SHARED
 
 
+@pytest.mark.parametrize(
+    ("low", "high", "expected"),
+    [
+        (0.0017, 0.1, Conclusion.NO_EVIDENCE),
+        (0.0023, 0.1, Conclusion.SHARED),
+        (-0.1, -0.0017, Conclusion.NO_EVIDENCE),
+        (-0.1, -0.0023, Conclusion.SHARED_REPARAMETRISED),
+    ],
+)
+def test_an_effect_counts_from_the_floor_of_the_rule(low, high, expected):
+    small = found("mlp", log10_p=-30, effect=(low + high) / 2, low=low, high=high, matched=2)
+    assert judged([small]).conclusion is expected
+
+
+@pytest.mark.parametrize(
+    ("matched", "expected"), [(11, Conclusion.NO_EVIDENCE), (12, Conclusion.SHARED), (20, Conclusion.SHARED)]
+)
+def test_a_dozen_matched_units_need_no_effect(matched, expected):
+    tiny = found("mlp", log10_p=-30, effect=0.001, low=0.0005, high=0.0015, matched=matched)
+    assert judged([tiny]).conclusion is expected
+
+
+@pytest.mark.parametrize(("log10_p", "layers"), [(-3.4, (0, 1)), (-3.8, (0, 1, 2))])
+def test_a_layer_is_shared_at_a_level_corrected_for_the_number_of_layers(log10_p, layers):
+    """One in a thousand, of four layers: 10^-3.6."""
+    evidence = [found("mlp", log10_p=-40, layer=layer) for layer in (0, 1)]
+    evidence += [found("mlp", log10_p=log10_p, layer=2), null("mlp", layer=3)]
+    assert judged(evidence).components["mlp"].layers == layers
+
+
+@pytest.mark.parametrize(("share", "expected"), [(0.5, "no-evidence"), (0.6, "shared-reparametrised")])
+def test_units_that_mostly_agree_are_among_the_weights_that_are_shared(share, expected):
+    """The models share their gains, which exact tests show; the lower end of the interval is 0.05 less."""
+    agreement = [agreeing(layer, share=share, control_pairs=3) for layer in range(3)]
+    verdict = judged([null("mlp"), *agreement, found("norms", log10_p=-30)], stage="deep")
+    assert conclusions(verdict)["mlp"] == expected
+
+
 def test_a_strong_negative_is_a_changed_form():
     flipped = found("mlp", log10_p=-40, effect=-0.3, z=-30.0, low=-0.4, high=-0.2, matched=0)
     assert judged([flipped, null("norms")]).conclusion is Conclusion.SHARED_REPARAMETRISED
@@ -499,7 +542,10 @@ def test_evidence_without_an_exact_null_never_accuses():
     assert judged([measure]).conclusion is Conclusion.NOT_TESTABLE
 
 
-@pytest.mark.parametrize(("effect", "expected"), [(0.02, "not-testable"), (0.4, "no-evidence")])
+@pytest.mark.parametrize(
+    ("effect", "expected"),
+    [(0.02, "not-testable"), (0.2, "not-testable"), (0.3, "no-evidence"), (0.4, "no-evidence")],
+)
 def test_a_faint_echo_in_the_old_coordinates_does_not_say_that_they_are_shared(effect, expected):
     """Units of a rotated copy that load on few directions also agree a little in their old places."""
     evidence = [found("mlp", log10_p=-50, layer=layer, effect=1.0, frame="rotation") for layer in (0, 1)]
