@@ -97,20 +97,25 @@ def test_what_is_read_is_in_the_saved_comparison():
 # Treatments that both models had ----------------------------------------------------------------------------
 
 
-def treated(treatment, *names):
+DEPTHS = pytest.mark.parametrize("depth", ["standard", pytest.param("deep", marks=pytest.mark.more)])
+
+
+def treated(treatment, *names, depth):
     zoo = load_zoo(ZOO)
     candidate, base = (MemorySource(treatment(zoo[name].load()).files(), name=name) for name in names)
-    return mk.compare(candidate=candidate, base=base).verdict
+    return mk.compare(candidate=candidate, base=base, options=mk.CompareOptions(depth=depth)).verdict
 
 
+@DEPTHS
 @pytest.mark.parametrize("name", TREATMENTS)
-def test_strangers_who_had_the_same_treatment_are_strangers_still(name):
-    assert not treated(TREATMENTS[name], "base", "twin-1").related
+def test_strangers_who_had_the_same_treatment_are_strangers_still(name, depth):
+    assert not treated(TREATMENTS[name], "base", "twin-1", depth=depth).related
 
 
+@DEPTHS
 @pytest.mark.parametrize("name", EXPERT_TREATMENTS)
-def test_strangers_whose_experts_had_the_same_treatment_are_strangers_still(name):
-    assert not treated(EXPERT_TREATMENTS[name], "moe16-1", "moe16-2").related
+def test_strangers_whose_experts_had_the_same_treatment_are_strangers_still(name, depth):
+    assert not treated(EXPERT_TREATMENTS[name], "moe16-1", "moe16-2", depth=depth).related
 
 
 def test_units_sorted_by_norm_in_both_models_have_no_arbitrary_order():

@@ -1,9 +1,12 @@
 """Actually trained models of known ancestry: the verdict is right on every one."""
 
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from tests.comparison.zoo_pairs import derived_pairs, members
+from tests.places import ZOO
 
 import modelkin as mk
 from modelkin.casework.lab.checkpoint import Checkpoint
@@ -132,3 +135,28 @@ def test_two_runs_with_one_seed_are_equal_and_another_seed_reads_other_units():
     assert first.evidence == again.evidence
     other = compared("twin-2", "base", seed=4)
     assert drawn(first) != drawn(other)
+
+
+@pytest.mark.parametrize("depth", ["standard", "deep"])
+@pytest.mark.parametrize("weight", [0.12, 0.3])
+def test_one_weakly_copied_layer_of_a_stranger_is_found_and_named(weight, depth):
+    base, stranger = (Checkpoint.read(ZOO / name) for name in ("base", "twin-1"))
+    mixed = {
+        name: ((1 - weight) * values + weight * base.tensors[name]).astype(np.float32)
+        for name, values in stranger.tensors.items()
+        if ".layers.2.mlp." in name
+    }
+    verdict = mk.compare(
+        candidate=MemorySource(
+            replace(stranger, tensors={**stranger.tensors, **mixed}).files(), name="mixed"
+        ),
+        base=MemorySource(base.files(), name="base"),
+        options=mk.CompareOptions(depth=depth),
+    ).verdict
+    assert verdict.conclusion is Conclusion.SHARED_PARTIAL
+    assert str(verdict.headline).endswith(": mlp (layer 2)")
+    assert (verdict.components["mlp"].layers, verdict.components["mlp"].other_layers) == ((2,), (0, 1, 3))
+    assert [name for name, item in verdict.components.items() if item.conclusion.related] == ["mlp"]
+    # Of the one layer that is claimed: over all four it would be a quarter of that.
+    assert verdict.effect is not None
+    assert verdict.effect.low > weight / 2

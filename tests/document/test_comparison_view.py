@@ -159,7 +159,7 @@ def test_a_share_of_units_is_not_called_a_cosine(compared):
     result = by_own_layers(compared("no-evidence"))
     shares = "that agree in layers that face each other; at most 0.024 in layers that do not"
     for text in every_text(result):
-        assert f"share of attention heads {shares}" in text
+        assert f"share of directions of attention heads {shares}" in text
         assert "excess cosine; 0 is chance" not in text
     korean = flat(report_markdown(result, load_language("ko")))
     assert "마주하지 않는 레이어에서는 최대 0.024" in korean
