@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.comparison.disguises import zoo_model
+from tests.comparison.disguises import disguised, zoo_model
 from tests.places import LOOKALIKES
 
 import modelkin as mk
@@ -96,3 +97,30 @@ def test_one_matrix_is_told_as_one():
     (told,) = (item for item in findings_of_values("noise", found.tensors, None) if item.kind == "noise")
     assert str(told.what).startswith("the difference of one matrix looks like noise")
     assert load_language("ko").tell(told.what).startswith("행렬 하나의 차이가")
+
+
+@pytest.mark.parametrize(
+    "heads",
+    [
+        {"num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": 48},
+        {"num_attention_heads": 3, "num_key_value_heads": 1, "head_dim": 32},
+    ],
+    ids=["contradicted", "divided-otherwise"],
+)
+def test_heads_that_only_a_config_changes_are_no_change_of_width(heads):
+    tuned = zoo_model("finetune-light")
+    found = subtracted(replace(tuned, config={**tuned.config, **heads}), zoo_model("base"))
+    assert found.relation.kind == "fine-tune"
+    assert "width-change" not in {item.kind for item in found.relation.findings}
+
+
+def test_without_a_map_nobody_says_which_of_order_and_rotation_it_was():
+    base = zoo_model("base")
+    files = disguised(base, "units", "heads", "residual-permutation").files("BF16")
+    bare = {name: data for name, data in files.items() if not name.startswith("token")}
+    found = mk.diff(
+        candidate=MemorySource(bare, name="candidate"),
+        base=MemorySource(base.files("BF16"), name="base"),
+        options=mk.CompareOptions(depth="deep", fetch=mk.FetchOptions(use_store=False)),
+    )
+    assert str(found.relation.not_subtracted).startswith("the residual stream was reordered or rotated")

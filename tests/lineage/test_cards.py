@@ -6,6 +6,7 @@ import json
 from dataclasses import replace
 
 import jsonschema
+import numpy as np
 import pytest
 from click.testing import CliRunner
 from tests.comparison.disguises import disguised, zoo_model
@@ -328,3 +329,37 @@ def test_a_known_base_is_used_for_an_adapter_and_proves_nothing_of_it(tmp_path):
     assert [(item.kind, item.status, item.reason.code) for item in found.claims] == [
         ("adapter", "untestable", "check-adapter-on-base")
     ]
+
+
+@pytest.mark.more
+def test_the_declared_base_of_an_adapter_is_contradicted_by_the_weights_it_was_put_on(tmp_path):
+    """It was put on a model of the same shapes that shares nothing with the one its config names."""
+    rng = np.random.default_rng(1)
+    module = "base_model.model.model.layers.0.self_attn.q_proj"
+    sizes = {f"{module}.lora_A.weight": (4, 96), f"{module}.lora_B.weight": (96, 4)}
+    factors = {name: 0.01 * rng.standard_normal(size).astype(np.float32) for name, size in sizes.items()}
+    adapter = write(tmp_path / "adapter", adapter_files(factors, target_modules=["q_proj"]))
+    found = mk.check_card(
+        f"{adapter}::{ZOO / 'twin-1'}", replace(FETCH, depth="deep"), known={"org/base": model("base", "")}
+    )
+    assert [(item.kind, item.status, item.conclusion) for item in found.claims] == [
+        ("adapter", "contradicted", "no-evidence")
+    ]
+
+
+def test_training_in_full_contradicts_a_declared_adapter():
+    child = card(base_model="org/base", base_model_relation="adapter")
+    found = checked(model("finetune-light", child), base=model("base", ""))
+    assert statuses(found)["relation"] == "contradicted"
+
+
+def test_a_licence_is_followed_over_three_generations():
+    found = checked(
+        model("grandchild", card(base_model="org/light", license="mit")),
+        light=model("finetune-light", card(base_model="org/base", license="mit")),
+        base=model("base", card(license="cc-by-nc-4.0")),
+    )
+    assert ("org/light", "org/base") in found.ancestors
+    licences = {item.claim["name"]: item.status for item in found.claims if item.kind == "licence"}
+    assert licences == {"org/light": "supported", "org/base": "contradicted"}
+    assert [item.status for item in found.claims if item.kind == "ancestor"] == ["supported"]

@@ -12,7 +12,9 @@ from tests.lineage.models import loaded, source, with_experts_of
 from modelkin import MergeResult, explain_merge
 from modelkin.casework.lab import derive
 from modelkin.document import load_language, merge_view, render_markdown, schema, to_json
+from modelkin.document.views.merge import _interval
 from modelkin.errors import FormatError, UsageError
+from modelkin.lineage.merge_result import MixtureShare
 
 LIGHT, HEAVY, SIBLING, LORA = "finetune-light", "finetune-heavy", "finetune-sibling", "lora"
 
@@ -262,3 +264,15 @@ def test_details_of_methods_are_told_in_words():
         text = render_markdown(merge_view(found, language))
         assert all(language.say(f"merge.detail-{name}") in text for name in names)
         assert "left_straight" not in text
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "text"),
+    [
+        (0.25, 0.35, "0.250 … 0.350"),
+        (0.29996, 0.30004, "0.299960 … 0.300040"),
+        (0.3, 0.3, "0.300 … 0.300"),
+    ],
+)
+def test_an_interval_has_the_digits_that_show_its_width(low, high, text):
+    assert _interval(MixtureShare(value=0.3, low=low, high=high)) == text

@@ -16,6 +16,9 @@ _LAYERED = frozenset({"attention", "mlp", "experts", "router", "residual"})
 """Components whose common origin implies that the layers are those of the other model."""
 WIDTHS = ("residual", "mlp", "heads", "kv_heads", "expert_mlp", "experts")
 """Sizes whose change is a change of width, each reported by name."""
+_HEADS = ("heads", "kv_heads")
+_CONTRADICTED = "structure.expected"
+"""Why a tensor has no role if its shape is not the one that the config leads to."""
 _BARE = {
     "token-tables-only": "same-tables",
     "coordinates-only": "same-coordinates",
@@ -48,7 +51,7 @@ def shape_findings(
     if found & _LAYERED:
         told += _experts(mine.sizes, theirs.sizes)
         told += _depth(mine, theirs, layers)
-        told += _widths(mine.sizes, theirs.sizes, upcycled=bool(told and told[0].kind == "moe-upcycling"))
+        told += _widths(mine, theirs, upcycled=bool(told and told[0].kind == "moe-upcycling"))
     vocabulary: list[RelationFinding] = []
     if found & {"embedding", "head"} or found & _LAYERED:
         vocabulary += _vocabulary(mine.sizes, theirs.sizes, tokens)
@@ -86,8 +89,29 @@ def _depth(
     yield _shape("depth-change", numbers, n=mine.n_layers, m=theirs.n_layers, moved=moved, repeated=repeated)
 
 
-def _widths(mine: Sizes, theirs: Sizes, *, upcycled: bool) -> Iterable[RelationFinding]:
-    names = [name for name in WIDTHS if _differ(mine, theirs, name)]
+def changed_widths(mine: Architecture, theirs: Architecture) -> list[str]:
+    """Return the widths that differ, as far as shapes of weights bear them out.
+
+    Numbers of heads are in no shape, only their products with the size of a head. They count unless weights
+    contradict the config that names them, or the products are equal: then rows are only divided otherwise.
+    """
+    sizes = mine.sizes, theirs.sizes
+    names = [name for name in WIDTHS if _differ(*sizes, name)]
+    believed = not any(item.reason.code == _CONTRADICTED for side in (mine, theirs) for item in side.unknown)
+    return [name for name in names if name not in _HEADS or (believed and not _same_rows(*sizes))]
+
+
+def _same_rows(mine: Sizes, theirs: Sizes) -> bool:
+    rows = [
+        {name: sizes[name] * sizes["qk_dim"] for name in _HEADS if name in sizes}
+        for sizes in (mine, theirs)
+        if "qk_dim" in sizes
+    ]
+    return len(rows) == 2 and rows[0] == rows[1]
+
+
+def _widths(one: Architecture, other: Architecture, *, upcycled: bool) -> Iterable[RelationFinding]:
+    mine, theirs, names = one.sizes, other.sizes, changed_widths(one, other)
     if upcycled:
         names = [name for name in names if name not in ("mlp", "expert_mlp", "experts")]
     if not names:

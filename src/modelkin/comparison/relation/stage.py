@@ -20,7 +20,7 @@ from .facing import TOKEN_ROLES, FacingTensors, are_fused_differently, facing_te
 from .measure import Block, measure
 from .orders import Matrices, Orders, layer_orders, residual_order
 from .result import TensorChange
-from .shapes import WIDTHS
+from .shapes import changed_widths
 from .spectrum import leading_direction
 from .turned import Turn, TurnedReader, learned_turn, turned_tables
 
@@ -280,8 +280,7 @@ def _with_layers_left(pair: ModelPair, layers: Layers) -> Layers:
 
 def _moved(pair: ModelPair, residual: str, units: str) -> frozenset[str]:
     """Return the spaces whose entries may have moved."""
-    mine, theirs = (model.architecture.sizes for model in pair.models)
-    cut = {name for name in WIDTHS if name in mine and name in theirs and mine[name] != theirs[name]}
+    cut = set(changed_widths(pair.candidate.architecture, pair.base.architecture))
     moved: set[str] = set()
     if residual not in ("identity", "none") or "residual" in cut:
         moved.add("residual")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from modelkin.document.blocks import (
@@ -23,6 +24,8 @@ from modelkin.document.numbers import size_text
 from modelkin.lineage import MergeResult
 from modelkin.lineage.merge_result import GroupShare, MethodFit, MixtureShare
 
+_MOST_DIGITS = 8
+"""Decimals of a share: weights stored as F32 have no more."""
 _MOST_CELLS = 2_000
 _TONES: dict[str, Tone] = {"merge": "shared", "single-parent": "shared", "not-a-merge": "none"}
 """Of conclusions; what was not determined or tested stays open."""
@@ -160,8 +163,16 @@ def _cells(found: MergeResult, language: Language) -> Table:
 
 
 def _short(share: MixtureShare) -> str:
-    return f"{share.value:.3f} ± {(share.high - share.low) / 2:.3f}"
+    half, digits = (share.high - share.low) / 2, _digits(share)
+    return f"{share.value:.{digits}f} ± {half:.{digits}f}"
 
 
 def _interval(share: MixtureShare) -> str:
-    return f"{share.low:.3f} … {share.high:.3f}"
+    digits = _digits(share)
+    return f"{share.low:.{digits}f} … {share.high:.{digits}f}"
+
+
+def _digits(share: MixtureShare) -> int:
+    """Return how many decimals show the width of an interval: three, and more for narrow ones."""
+    width = share.high - share.low
+    return 3 if width <= 0 else min(_MOST_DIGITS, max(3, math.ceil(-math.log10(width)) + 1))
