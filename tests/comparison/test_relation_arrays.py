@@ -226,3 +226,31 @@ def test_a_direction_above_chance_is_no_noise(weights, along, what):
     ways = [side / np.linalg.norm(side) for side in (rng.standard_normal(n) for n in weights.shape)]
     change = noise + along * np.linalg.norm(noise) * np.outer(*ways)
     assert changed(weights + 0.001 * change, weights) == what
+
+
+def test_a_matrix_is_held_no_longer_than_it_is_used(monkeypatch):
+    """Whole layers of wide models take gigabytes: what is held at a time is a few matrices, not a layer."""
+    from tests.support import LlamaShape, llama_config, llama_tensors
+
+    import modelkin as mk
+    from modelkin.casework.lab import Checkpoint, derive
+    from modelkin.comparison.relation import orders
+    from modelkin.source import MemorySource
+
+    shape = LlamaShape(layers=2, hidden=64, mlp=128, heads=4, kv_heads=4, vocab=128)
+    base = Checkpoint(config=llama_config(shape), tensors=llama_tensors(shape, seed=1))
+    copy = derive.permute_mlp_units(base, rng=np.random.default_rng(5))
+    held: list[int] = []
+    one = orders.Matrices._one
+
+    def counted(self, *arguments):
+        found = one(self, *arguments)
+        held.append(len(self.kept))
+        return found
+
+    monkeypatch.setattr(orders.Matrices, "_one", counted)
+    sides = [MemorySource(item.files("F32"), name=name) for name, item in (("c", copy), ("b", base))]
+    found = mk.diff(candidate=sides[0], base=sides[1], options=mk.CompareOptions(depth="deep"))
+    assert {item.what for item in found.tensors} == {"equal"}
+    assert held
+    assert max(held) <= 8  # three pairs that orders were found from, and the one that is compared

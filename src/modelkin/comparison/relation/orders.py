@@ -69,7 +69,7 @@ def _keys(space: str, facing: FacingTensors) -> tuple[Key, ...]:
 
 @dataclass(slots=True)
 class Matrices:
-    """Whole matrices of both models; those of the current layer are kept, since they are used twice."""
+    """Whole matrices of both models; those that a layer's orders were found from are kept, for use."""
 
     models: tuple[Model, Model]
     kept: dict[tuple[int, str], Floats] = field(default_factory=dict)
@@ -84,6 +84,12 @@ class Matrices:
             for side, name in enumerate((item.candidate, item.base))
         )
         return mine, theirs
+
+    def release(self, item: FacingTensors) -> None:
+        """Release two facing matrices after their last use; parts of a fused one are used one by one."""
+        for side, name in enumerate((item.candidate, item.base)):
+            if item.segments[side] is None:
+                self.kept.pop((side, name), None)
 
     def forget(self) -> None:
         """Release the matrices of a layer."""
