@@ -46,14 +46,15 @@ FOUND_LOG10_P = -9.0
 MATCHED_LAYERS = 3
 """Pairs of layers of which whole matrices are read."""
 _GOOD_FIT = 0.9
-"""Strangers of one recipe reach 0.83."""
+"""Unrelated models trained by one recipe reach 0.83."""
 _MATCH_SHARE = 0.1
 """Share of the byte allowance up to which more layers than that are matched."""
 _OWN_LAYERS_SHARES = (0.085, 0.22)
 """Share of the byte allowance for layers that are contrasted; the second if the first is too small for two of
 them."""
 _KEYED_SHARE = 0.35
-"""The same if keys taught the coordinates: no tokens were read then, and heads of two layers fit in at 7B."""
+"""The same if keys taught the coordinates: no tokens were read then, and at 7B and 13B there is room for the
+heads of two layers."""
 _MAPS = ("mlp-map", "attention-map")
 _UNIT_METHODS = ("expert-map", "mlp-order", "mlp-matching", "router-matching", "head-matching")
 
@@ -259,7 +260,7 @@ class DeepStage:
         return pair
 
     def _contrast_layers(self, best: str) -> str:
-        """Contrast layers that face each other with layers that do not, in coordinates learned from units."""
+        """Contrast layers that face each other with layers that do not, in learned coordinates."""
         self.progress.note(say("step-own-layers"))
         frame, layer_pairs = self.token_frame, self._layer_pairs()
         if self.key_frame is not None:

@@ -26,7 +26,7 @@ from modelkin.message import Message, say
 from modelkin.tensors import Array, TensorSlice
 
 _TOKENS_A_DIMENSION = 3
-"""For few dimensions: some tokens are rare, and their rows are hardly trained."""
+"""Rows per dimension in narrow models: more than one, because rare tokens are hardly trained."""
 _TOKEN_SHARE = 0.19
 """Share of the byte allowance for rows of the embedding, and again for rows of the output head."""
 _WELL = 0.98

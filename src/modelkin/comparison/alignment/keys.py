@@ -23,13 +23,13 @@ from .residual import Array, Frame, find_frame, unit_rows
 _Complex = npt.NDArray[np.complex64]
 
 KEYS_FIT = 0.5
-"""A map of keys that fits less is worth nothing. Of 3,564 pairs of unrelated models 149 have heads that are
-alike, mostly of eight dimensions, and their maps fit with 0.38 at most (0.24 if every other layer teaches
-them: 15 of 5,724). With fewer rows than dimensions it is
-part of a map, and its fit is the root of their ratio: 0.66 for four layers of a 70B model."""
+"""A map from keys with a lower fit is not used. Of 3,564 pairs of unrelated models 149 have similar heads,
+mostly of eight dimensions; their maps fit at most 0.38 (0.24 if every other layer teaches them: 15 of 5,724).
+With fewer rows than dimensions it is part of a map, and its fit is the root of their ratio: 0.66 for four
+layers of a 70B model."""
 _ALIKE = 0.3
-"""Correlation of two heads, by how their pairs lie to each other, from which on they may be the same. Copies
-with 30 % of noise on every weight have 0.8."""
+"""Correlation of two heads' pair geometry above which they may be the same head. Copies with 30 % of noise on
+every weight have 0.8."""
 _FEWEST_FOUND = 0.25
 """Share of the heads that must be found: between strangers next to none are."""
 _TURNED_ALIKE = 0.3
@@ -46,7 +46,7 @@ _ROUNDS = 100
 def frame_of_key_rows(
     candidate: list[Array], base: list[Array], *, head_width: int, seed: int
 ) -> Frame | None:
-    """Learn a map from key matrices, which are handed over; None if it is worth nothing.
+    """Learn a map from key matrices, which are freed; None if its fit is too low.
 
     Parameters
     ----------

@@ -13,7 +13,7 @@ from .blocks import spread
 _SHARE = 0.1
 """Share of the byte allowance: two layers of a 7B model, four of a 70B one with eight groups of heads."""
 _ROWS_A_DIMENSION = 3
-"""If dimensions are few, as for tokens."""
+"""In narrow models only, as with tokens."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +28,7 @@ class KeyMatrices:
 
 
 def key_matrices(pair: Pair) -> KeyMatrices | None:
-    """Plan enough layers for enough rows, spread over the depth; None if heads have no such rows."""
+    """Plan as few layers as give enough rows, spread over the depth; None if no keys can be paired."""
     found = {(i, j): both for i, j in pair.layer_pairs if (both := _facing_keys(pair, i, j)) is not None}
     n_rows = enough_rows(max(size or 0 for size in pair.widths), most=_ROWS_A_DIMENSION)
     allowance = int(_SHARE * pair.byte_allowance)

@@ -55,7 +55,9 @@ def kind_of_values(changes: Sequence[TensorChange]) -> str:
         # Small matrices say little about directions, so a few may look different.
         if words[word] >= _NEARLY_ALL * len(changed):
             return kind
-    return "fine-tune" if words["trained"] else "unknown"
+    # Models begun from the same random numbers still have some matrices that changed little enough.
+    beyond = sum(item.what == "changed" and not _is_vector(item) for item in changes)
+    return "fine-tune" if words["trained"] > beyond else "unknown"
 
 
 def _unchanged(changes: Sequence[TensorChange], matrices: Sequence[TensorChange]) -> str:
