@@ -70,7 +70,7 @@ def map_of_keys(
     if made is None:
         return None
     return LearnedMap(
-        matrix=made.apply(np.eye(made.widths[0], dtype=np.float32)),
+        matrix=made.as_matrix(),
         fit=made.fit,
         n_units=made.n_rows,
         rounds=1,

@@ -85,6 +85,10 @@ class Frame:
         assert self.signs is not None
         return np.asarray(values[..., self.places] * (self.signs * (self.places >= 0)), dtype=np.float32)
 
+    def as_matrix(self) -> Array:
+        """Return the map as a matrix, candidate's dimensions by base's."""
+        return self.apply(np.eye(self.widths[0], dtype=np.float32))
+
 
 def find_frame(
     candidate: npt.ArrayLike, base: npt.ArrayLike, *, learned_from: Message, seed: int

@@ -70,9 +70,8 @@ class HeadMatching(Method):
         seen, kept = np.sort(order[: n // 2]), np.sort(order[n // 2 :])
 
         def evaluate(candidate: Sequence[Array], base: Sequence[Array]) -> Findings:
-            with_gains = len(candidate) > 2 and len(base) > 2
-            made: Evidence = self.skip(say("heads-zero"), layers=(layers[0],))
-            for gained in (True, False) if with_gains else (False,):
+            has_gains = max(len(candidate), len(base)) > 2
+            for gained in (True, False) if has_gains else (False,):
                 products = (
                     _products(candidate, mine, first, n, gained=gained),
                     _products(base, theirs, first, n, gained=gained),
@@ -148,10 +147,10 @@ def _parts(side: Side, heads: _Heads, first: int, n: int) -> tuple[Part, ...]:
 
 def _products(arrays: Sequence[Array], heads: _Heads, first: int, n: int, *, gained: bool) -> Array:
     """Return for each head its product over the chosen dimensions (heads x written x read)."""
-    value = arrays[0][:, first : first + n]
-    value = (value * arrays[2][first : first + n] if gained else value).reshape(
-        heads.n_groups, heads.width, n
-    )
+    value, gains = arrays[0][:, first : first + n], arrays[2:] if gained else ()
+    for gain in gains:
+        value = value * gain[first : first + n]
+    value = value.reshape(heads.n_groups, heads.width, n)
     output = arrays[1].reshape(n, heads.n_heads, heads.width).transpose(1, 0, 2)
     spread = np.repeat(value, heads.n_heads // heads.n_groups, axis=0)
     return np.nan_to_num(np.asarray(output @ spread, dtype=np.float32), posinf=0.0, neginf=0.0)

@@ -156,13 +156,13 @@ class OwnLayers(Method):
         if pair.frame is not None and pair.frame.kind != "identity":
             given = contrast_in(layers, _matrix(pair.frame), range(len(layers.same)), enough=_enough)
             found += [[given]] if given is not None else []
-        start = permutation_of_gains(both[0].gains, both[1].gains)
-        learners = [learner_of_units(layers)]
-        learners += [learner_of_units(layers, start=start)] if start is not None else []
-        for learn in (*learners, _learner_of_keys(pair, both, facing)):
-            if any(_enough(item) for group in found for item in group):
+        if any(_enough(item) for group in found for item in group):
+            return found
+        for learn in _learners(pair, layers, both, facing):
+            made = contrasts_of_folds(layers, learn=learn, enough=_enough)
+            found += made
+            if any(_enough(item) for group in made for item in group):
                 break
-            found += contrasts_of_folds(layers, learn=learn, enough=_enough)
         return found
 
     def _contrast(
@@ -246,6 +246,20 @@ def _strength(found: Sequence[ContrastOfLayers]) -> tuple[bool, float]:
     return any(_enough(item) for item in found), max(item.mean_share for item in found)
 
 
+def _learners(
+    pair: Pair,
+    layers: PairedLayers,
+    both: tuple[SideUnits, SideUnits],
+    facing: Sequence[tuple[int, int]],
+) -> Iterator[Learner]:
+    """Yield what may learn coordinates, each prepared only if those before it taught none."""
+    yield learner_of_units(layers)
+    start = permutation_of_gains(both[0].gains, both[1].gains)
+    if start is not None:
+        yield learner_of_units(layers, start=start)
+    yield _learner_of_keys(pair, both, facing)
+
+
 def _learner_of_keys(
     pair: Pair, both: tuple[SideUnits, SideUnits], facing: Sequence[tuple[int, int]]
 ) -> Learner:
@@ -275,9 +289,7 @@ def _with_sign(pair: Pair, both: tuple[SideUnits, SideUnits], facing: Sequence[t
 
 def _matrix(frame: Frame | None) -> Array | None:
     """Return a map as a matrix; None for the original coordinates."""
-    if frame is None or frame.kind == "identity":
-        return None
-    return frame.apply(np.eye(frame.widths[0], dtype=np.float32))
+    return None if frame is None or frame.kind == "identity" else frame.as_matrix()
 
 
 def _same_numbers(
