@@ -21,8 +21,9 @@ import numpy.typing as npt
 from tests.support import LlamaShape, llama_config, to_bfloat16
 
 from benchmarks.peers_subject import SEVEN_B, SEVENTY_B, MixtureShape, tokenizer_json
-from modelkin.formats.safetensors import safetensors_head
-from modelkin.source import ByteBudget, ByteRange, FileInfo, Location, Source
+from modelkin.formats.safetensors.writing import safetensors_head
+from modelkin.source import ByteRange, FileInfo, Location, Source
+from modelkin.source.interface import ByteBudget
 
 Rows = npt.NDArray[np.float32]
 Extent = tuple[int, ...]

@@ -24,7 +24,7 @@ from benchmarks.awm_cases import Case, all_cases
 from benchmarks.awm_own import OwnVerdict, kept_verdicts, modelkin_verdict
 from benchmarks.awm_score import WEAKEST_CHILD, AwmScore, PhiU, Skipped, awm, phi_u
 from benchmarks.tables import Table, replace_section
-from modelkin.casework.lab import Checkpoint
+from modelkin.casework.lab.checkpoint import Checkpoint
 
 LOG10_P = -6.0
 """The threshold of modelkin's rule and of our reading of phi_U."""

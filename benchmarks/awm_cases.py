@@ -10,7 +10,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from modelkin.casework.lab import Checkpoint
+from modelkin.casework.lab.checkpoint import Checkpoint
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

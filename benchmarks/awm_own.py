@@ -12,7 +12,7 @@ from types import ModuleType
 
 from benchmarks.awm_cases import Case
 from benchmarks.awm_score import Skipped
-from modelkin.casework.lab import Checkpoint
+from modelkin.casework.lab.checkpoint import Checkpoint
 
 OwnVerdict = Callable[[Case, Checkpoint, Checkpoint], bool | Skipped]
 """Whether candidate and base of a case have a common origin, by a rule that is fixed beforehand."""

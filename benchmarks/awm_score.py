@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from modelkin import MemorySource, ReferenceOptions, ReferenceScore, reference_scores
-from modelkin.casework.lab import Checkpoint
+from modelkin.casework.lab.checkpoint import Checkpoint
 from modelkin.reference.awm import STRANGERS_MEAN, STRANGERS_SPREAD
 
 __all__ = ["WEAKEST_CHILD", "AwmScore", "PhiU", "Skipped", "awm", "phi_u"]

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from tests.support import DrawnFile
 
-from modelkin.formats.safetensors import safetensors_head
+from modelkin.formats.safetensors.writing import safetensors_head
 
 Extent = tuple[int, ...]
 Tensors = Iterator[tuple[str, Extent]]

@@ -24,7 +24,8 @@ from benchmarks.peers_subject import SEVEN_B, llama
 from benchmarks.tables import Table, megabytes, times
 from modelkin import compare
 from modelkin.comparison.methods import Skipped
-from modelkin.formats.safetensors import safetensors_bytes, safetensors_head
+from modelkin.formats.safetensors import safetensors_bytes
+from modelkin.formats.safetensors.writing import safetensors_head
 from modelkin.model import open_model
 from modelkin.options import CompareOptions, FetchOptions
 from modelkin.source import MemorySource

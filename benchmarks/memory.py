@@ -18,7 +18,7 @@ from benchmarks.peers_job import peak_bytes
 from benchmarks.subject import DIRECT, REPO
 from benchmarks.tables import Table, times
 from benchmarks.worker import environment
-from modelkin.formats.safetensors import safetensors_head
+from modelkin.formats.safetensors.writing import safetensors_head
 
 LAYER = LlamaShape(layers=1, hidden=2048, mlp=5632, heads=16, kv_heads=2, vocab=16_000)
 LARGEST_LOCAL = 2e9

@@ -12,7 +12,7 @@ from typing import Any
 
 from tests.support import LlamaShape, VirtualFile, virtual_llama
 
-from modelkin.formats.safetensors import safetensors_head
+from modelkin.formats.safetensors.writing import safetensors_head
 
 Files = Mapping[str, bytes | VirtualFile]
 

@@ -24,7 +24,7 @@ from tests.support.models import llama_config
 import modelkin as mk
 from benchmarks.peers_subject import SEVEN_B, tokenizer_json
 from benchmarks.tables import Table, megabytes, seconds
-from modelkin.formats.safetensors import safetensors_head
+from modelkin.formats.safetensors.writing import safetensors_head
 from modelkin.message import Message
 from modelkin.reference import load_reference_cards, reference_costs
 

@@ -21,9 +21,13 @@ from rich.console import Console
 
 import modelkin
 from modelkin import compare, errors, inspect_model, open_model
-from modelkin.architecture import SPACES, Positions, families, space_under
+from modelkin.architecture.loader import families
+from modelkin.architecture.spaces import SPACES, Positions, space_under
 from modelkin.casework.lab import load_zoo
-from modelkin.casework.studies.kinds import KINDS, AnyForm, AnyTokenizerForm, Form, TokenizerForm
+from modelkin.casework.studies.kinds import KINDS
+from modelkin.casework.studies.kinds.forms import AnyForm, AnyTokenizerForm
+from modelkin.casework.studies.kinds.forms.form import Form
+from modelkin.casework.studies.kinds.forms.tokenizers import TokenizerForm
 from modelkin.casework.studies.plots import PLOTS
 from modelkin.casework.studies.spec import Drawing, Experiment
 from modelkin.cli.app import app

@@ -24,13 +24,13 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
 from tests.casework.lab.functions import logits  # noqa: E402
+from tests.casework.lab.lookalikes import load_lookalikes, model_of  # noqa: E402
 from tests.places import LOOKALIKES, ZOO  # noqa: E402
 
 import modelkin as mk  # noqa: E402
-from modelkin.casework.lab import Builder, Checkpoint, derive, layer_of, load_recipes, load_zoo  # noqa: E402
-from modelkin.casework.lab.builder import saved  # noqa: E402
-from tests.casework.lab.lookalikes import load_lookalikes, model_of  # noqa: E402
-from modelkin.casework.lab.builder import encode  # noqa: E402
+from modelkin.casework.lab import derive, load_recipes, load_zoo  # noqa: E402
+from modelkin.casework.lab.builder import Builder, encode, saved  # noqa: E402
+from modelkin.casework.lab.checkpoint import Checkpoint, layer_of  # noqa: E402
 from modelkin.casework.lab.training import Training, train  # noqa: E402
 from modelkin.source import MemorySource  # noqa: E402
 

@@ -29,7 +29,8 @@ from tests.comparison.disguises import disguised, suitable, zoo_model  # noqa: E
 from tests.comparison.strangers import strangers  # noqa: E402
 
 from modelkin import CompareOptions, FetchOptions  # noqa: E402
-from modelkin.casework.lab import Checkpoint, derive  # noqa: E402
+from modelkin.casework.lab import derive  # noqa: E402
+from modelkin.casework.lab.checkpoint import Checkpoint  # noqa: E402
 from modelkin.comparison.deep import contrasts  # noqa: E402
 from modelkin.comparison.methods import Contrast, Skipped  # noqa: E402
 from modelkin.comparison.pair import ModelPair  # noqa: E402

@@ -16,9 +16,8 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-from modelkin.casework.lab._recipes import load_recipes  # noqa: E402
-from modelkin.casework.lab.builder import Builder, saved  # noqa: E402
-from modelkin.casework.lab.builder import encode, vocabulary  # noqa: E402
+from modelkin.casework.lab.builder import Builder, encode, saved, vocabulary  # noqa: E402
+from modelkin.casework.lab.recipes import load_recipes  # noqa: E402
 from modelkin.casework.lab.training import Training, new_model, train  # noqa: E402
 
 OUT = ROOT / ".cache" / "own-layers" / "models"

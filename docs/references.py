@@ -36,7 +36,7 @@ from tests.places import ZOO  # noqa: E402
 
 import modelkin as mk  # noqa: E402
 from modelkin import MemorySource, __version__  # noqa: E402
-from modelkin.casework.lab import Checkpoint  # noqa: E402
+from modelkin.casework.lab.checkpoint import Checkpoint  # noqa: E402
 from modelkin.model import Model  # noqa: E402
 from modelkin.reference import RunMemory, each_reference_score, load_reference_cards  # noqa: E402
 from modelkin.reference.running import shipped_prompts  # noqa: E402

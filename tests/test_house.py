@@ -11,6 +11,7 @@ from pathlib import Path
 from tests.support.imports import imports_of
 
 import modelkin
+from modelkin.casework.lab import derive
 
 ROOT = Path(modelkin.__file__).parent
 REPOSITORY = Path(__file__).parents[1]
@@ -63,28 +64,65 @@ def imports(path: Path, package: str) -> Iterator[tuple[str, str]]:
             yield ".".join(part for part in (base, module) if part), name
 
 
-def users() -> Iterator[tuple[Path, str]]:
-    yield from ((path, package_of(path)) for path in FILES)
-    for folder in ("tests", "benchmarks", "docs"):
-        yield from ((path, "") for path in sorted((REPOSITORY / folder).rglob("*.py")))
+LOOKED_UP = {
+    "modelkin.formats": ("FORMAT", "recognises"),
+    "modelkin.casework.lab.derive": tuple(derive.__all__),
+}
+"""What is found by its name at run time: the code of a format, the functions that recipes name."""
 
 
-def test_packages_export_what_others_use():
-    wanted: set[tuple[str, str]] = set()
-    for path, package in users():
+def wanted_by(path: Path, package: str) -> Iterator[tuple[str, str]]:
+    """Yield (package, name) for what a file takes from packages that it is not in."""
+    for module, name in imports(path, package):
+        if not f"{package}.".startswith(f"{module}."):
+            yield module, name
+        # A package taken as a whole: `catalogue.surfaces`.
+        whole = f"{module}.{name}"
+        if (ROOT / Path(*whole.split(".")[1:]) / "__init__.py").exists():
+            text = path.read_text()
+            alias = re.search(rf"\b{name} as (\w+)", text)
+            for used in re.findall(rf"\b{alias[1] if alias else name}\.(\w+)", text):
+                yield whole, used
+
+
+def documented() -> Iterator[tuple[str, str]]:
+    """Yield (package, name) for what a page says of a package that it names: imports, and names as code."""
+    for path in sorted((REPOSITORY / "docs").rglob("*.md")):
         text = path.read_text()
-        for module, name in imports(path, package):
-            if not package.startswith(module):
-                wanted.add((module, name))
-            # A package taken as a whole: `catalogue.surfaces`, `derive.add_noise`.
-            whole = f"{module}.{name}"
-            if (ROOT / Path(*whole.split(".")[1:]) / "__init__.py").exists():
-                alias = rf"\b\w*{name}\w*|\b[a-z_]+"
-                wanted |= {(whole, used) for used in re.findall(rf"(?:{alias})\.(\w+)", text)}
-    # Kinds of methods, formats and figures are looked up by name.
-    looked_up = {"FORMAT", "recognises"}
-    idle = [f"{package}.{name}" for package, name in exported() if (package, name) not in wanted]
-    assert [name for name in idle if name.rpartition(".")[2] not in looked_up] == []
+        for package in set(re.findall(r"\bmodelkin\.[a-z_.]*[a-z_]", text)):
+            said = re.findall(
+                rf"`(\w+)`|{re.escape(package)}\.(\w+)|^(?:>>> )?from {package} import (.+)", text, re.M
+            )
+            names = " ".join(" ".join(item) for item in said)
+            yield from ((package, name) for name in re.findall(r"\w+", names))
+
+
+def test_packages_export_what_other_packages_use_or_the_documentation_names():
+    wanted = {taken for path in FILES for taken in wanted_by(path, package_of(path))} | set(documented())
+    idle = [
+        f"{package}.{name}"
+        for package, name in exported()
+        if (package, name) not in wanted
+        if not any(package.startswith(where) and name in names for where, names in LOOKED_UP.items())
+        if modelkin._HOME.get(name) != package
+    ]
+    assert idle == []
+
+
+def test_an_idle_export_is_noticed(tmp_path):
+    module = tmp_path / "module.py"
+    module.write_text(
+        "from modelkin.stats import axis_test\nfrom modelkin import figures as f\n\nf.draw(f.Note)\n"
+    )
+    taken = {
+        ("modelkin.stats", "axis_test"),
+        ("modelkin.figures", "draw"),
+        ("modelkin.figures", "Note"),
+    }
+    assert set(wanted_by(module, "modelkin.cli")) == taken
+    assert ("modelkin.stats", "axis_test") not in set(wanted_by(module, "modelkin.stats.inner"))
+    assert ("modelkin.casework.catalogue", "layer_curves") in set(documented())
+    assert ("modelkin.casework.catalogue", "nonsense") not in set(documented())
 
 
 def test_nobody_imports_past_a_facade():

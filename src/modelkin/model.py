@@ -387,8 +387,7 @@ def open_model(
 
     Examples
     --------
-    >>> from modelkin.demo import demo_model
-    >>> with demo_model("base") as folder, open_model(str(folder)) as model:
+    >>> with open_model("demo:base") as model:
     ...     rows = model.tensor("model.layers.0.mlp.up_proj.weight", rows=slice(0, 3))
     ...     model.architecture.family, rows.shape
     ('llama', (3, 96))

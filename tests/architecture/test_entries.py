@@ -10,7 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.architecture.handwritten_cases import HANDWRITTEN, Case, recorded, recorded_names
 
-from modelkin.architecture import SPACES, Part, Role, RoleEntry, Segment, Stack, detect
+from modelkin.architecture import Part, Role, RoleEntry, Segment, detect
+from modelkin.architecture.spaces import SPACES
+from modelkin.architecture.spec import Stack
 
 
 def load(case: str) -> Case:

@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from modelkin.architecture import Role, families, family, parse_spec
-from modelkin.architecture.loader import read_data
+from modelkin.architecture import Role
+from modelkin.architecture.loader import families, family, parse_spec, read_data
 from modelkin.architecture.wrappers import Quantization, Wrappers
 from modelkin.errors import SpecError
 from modelkin.structs import read_toml

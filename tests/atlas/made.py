@@ -9,18 +9,9 @@ from pathlib import Path
 
 from tests.registry.made import drawn
 
-from modelkin.atlas import (
-    AboutModel,
-    Atlas,
-    AtlasClaim,
-    AtlasEdge,
-    AtlasFamily,
-    AtlasModel,
-    AtlasPair,
-    Declaration,
-    LicenceStep,
-    UnnamedOrigin,
-)
+from modelkin.atlas import AboutModel, Atlas, AtlasClaim, AtlasEdge, AtlasPair, LicenceStep, UnnamedOrigin
+from modelkin.atlas.declarations import Declaration
+from modelkin.atlas.result import AtlasFamily, AtlasModel
 from modelkin.fingerprint import Fingerprint
 from modelkin.message import say
 from modelkin.registry import Registry, create_registry, sync, targets_of_list

@@ -4,8 +4,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from modelkin.atlas import Declaration
 from modelkin.atlas.claims import KnownKin, judged_claims, licence_steps, names_of, unnamed_origins
+from modelkin.atlas.declarations import Declaration
 from modelkin.atlas.relatives import Kin
 from modelkin.message import say
 

@@ -11,7 +11,7 @@ from modelkin.casework.lab import derive, load_zoo
 from modelkin.document import AtlasSite
 from modelkin.options import FetchOptions
 from modelkin.registry import create_registry, sync, targets_of_hub
-from modelkin.serving import atlas_app
+from modelkin.serving.application import atlas_app
 
 pytestmark = pytest.mark.more
 FETCH = FetchOptions(use_store=False)

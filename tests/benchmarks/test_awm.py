@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from tests.places import ZOO as ZOO_FOLDER
 
-from modelkin.casework.lab import Checkpoint, derive, load_zoo
+from modelkin.casework.lab import derive, load_zoo
+from modelkin.casework.lab.checkpoint import Checkpoint
 
 pytest.importorskip("scipy")
 

@@ -14,7 +14,7 @@ from tests.support.amount import marked
 import modelkin as mk
 from modelkin.casework.studies import load_study, plan_study
 from modelkin.comparison import price_comparison
-from modelkin.formats.safetensors import safetensors_head
+from modelkin.formats.safetensors.writing import safetensors_head
 from modelkin.tensors import decode
 
 SIZES = {

@@ -20,14 +20,13 @@ from modelkin.casework.bench import (
     BenchOptions,
     bench_blocks,
     bench_methods,
-    public_sources,
-    rates_of,
     read_pairs,
     run_bench,
     write_bench,
 )
 from modelkin.casework.bench import run as running
 from modelkin.casework.bench.figures import bench_figures
+from modelkin.casework.bench.pairs import public_sources
 from modelkin.casework.bench.rates import (
     Scored,
     area,
@@ -35,11 +34,13 @@ from modelkin.casework.bench.rates import (
     level_for,
     partial_area,
     partial_area_interval,
+    rates_of,
     roc_points,
     wilson,
 )
-from modelkin.document import load_language, render_markdown, schema
+from modelkin.document import load_language, render_markdown
 from modelkin.document.figure_words import figure_words
+from modelkin.document.results import schema
 from modelkin.errors import StudyError, UsageError
 from modelkin.figures import pen
 from modelkin.options import FetchOptions

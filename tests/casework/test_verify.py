@@ -19,7 +19,8 @@ from modelkin.casework.paper import print_folder
 from modelkin.casework.verify import verify_folder
 from modelkin.comparison.case import with_case
 from modelkin.demo import demo_path
-from modelkin.document import print_html, schema
+from modelkin.document import print_html
+from modelkin.document.results import schema
 from modelkin.errors import MissingExtra, UsageError
 from modelkin.options import FetchOptions
 

@@ -14,7 +14,7 @@ import pytest
 from tests.support import HubServer, LlamaShape, llama_files
 
 from modelkin.cli import failures
-from modelkin.document import schema
+from modelkin.document.results import schema
 from modelkin.errors import ModelkinError
 from modelkin.formats.safetensors import safetensors_bytes
 from modelkin.message import say
@@ -202,7 +202,8 @@ def test_emptying_asks_first(run, monkeypatch):
 
     from huggingface_hub import constants
 
-    from modelkin.source import ByteRange, RangeStore, StoreKey
+    from modelkin.source import ByteRange, RangeStore
+    from modelkin.source.store import StoreKey
 
     store = RangeStore(Path(constants.HF_ASSETS_CACHE) / "modelkin", limit=10**9)
     store.save(StoreKey(origin="a", revision=None, file="f", etag="e"), ByteRange(0, 3), b"abc")

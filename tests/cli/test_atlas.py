@@ -6,7 +6,7 @@ import jsonschema
 import pytest
 from tests.registry.made import drawn
 
-from modelkin.document import schema
+from modelkin.document.results import schema
 from modelkin.registry import create_registry
 
 BARE = ("--no-cards", "--claims-depth", "none", "--grow", "0", "--reports", "0", "--no-progress")

@@ -8,7 +8,7 @@ import jsonschema
 import pytest
 from tests.places import ZOO
 
-from modelkin.document import schema
+from modelkin.document.results import schema
 
 
 def test_configs_show_every_field_and_what_the_tensors_say(run):

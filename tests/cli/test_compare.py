@@ -11,7 +11,7 @@ import modelkin as mk
 from modelkin.cli.output import Output
 from modelkin.comparison import price_comparison
 from modelkin.comparison.verdict import Conclusion
-from modelkin.document import schema
+from modelkin.document.results import schema
 from modelkin.message import say
 
 QUICK = ("--depth", "quick", "--no-progress")

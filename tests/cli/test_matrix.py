@@ -11,7 +11,7 @@ from tests.support import HubServer, LlamaShape, llama_files
 import modelkin as mk
 from modelkin.describe.matrix import BASELINES
 from modelkin.describe.measures import MEASURES, PAIRINGS, table_from_csv
-from modelkin.document import schema
+from modelkin.document.results import schema
 
 
 @pytest.fixture(scope="module")

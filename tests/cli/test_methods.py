@@ -5,7 +5,7 @@ import json
 import jsonschema
 
 from modelkin.comparison.methods import load_cards
-from modelkin.document import schema
+from modelkin.document.results import schema
 
 
 def test_all_cards_are_printed(run):

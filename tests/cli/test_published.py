@@ -5,7 +5,7 @@ import json
 import jsonschema
 from tests.places import ZOO
 
-from modelkin.document import schema
+from modelkin.document.results import schema
 from modelkin.reference import load_reference_cards
 
 PAIR = (str(ZOO / "finetune-light"), str(ZOO / "base"), "--depth", "quick")

@@ -6,7 +6,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from modelkin.document import schema
+from modelkin.document.results import schema
 
 QUIET = ("--no-progress",)
 

@@ -5,7 +5,7 @@ import json
 import jsonschema
 import pytest
 
-from modelkin.document import schema
+from modelkin.document.results import schema
 
 VOCAB = {f"Ġword{n}": n for n in range(300)}
 

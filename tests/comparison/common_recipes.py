@@ -11,7 +11,8 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from modelkin.casework.lab import Checkpoint, derive, layer_of
+from modelkin.casework.lab import derive
+from modelkin.casework.lab.checkpoint import Checkpoint, layer_of
 from modelkin.casework.lab.derive import layout
 
 Order = NDArray[np.intp]

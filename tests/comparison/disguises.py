@@ -12,7 +12,9 @@ import numpy as np
 from tests.places import ZOO
 from tests.scale.lifelike import LIFELIKE, grown
 
-from modelkin.casework.lab import Checkpoint, Zoo, derive, load_zoo
+from modelkin.casework.lab import derive, load_zoo
+from modelkin.casework.lab.checkpoint import Checkpoint
+from modelkin.casework.lab.zoo import Zoo
 
 Hidden = Literal["residual-permutation", "residual-signs", "residual-rotation", "units", "heads", "experts"]
 Change = Callable[[Checkpoint, np.random.Generator], Checkpoint]

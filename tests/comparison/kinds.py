@@ -14,7 +14,8 @@ import numpy as np
 from tests.comparison.disguises import disguised, zoo_model
 from tests.comparison.relation import FAMILIES, Family
 
-from modelkin.casework.lab import Checkpoint, derive
+from modelkin.casework.lab import derive
+from modelkin.casework.lab.checkpoint import Checkpoint
 
 After = Literal["", "bf16", "int8", "permuted", "rotated"]
 AFTER: tuple[After, ...] = ("", "bf16", "int8", "permuted", "rotated")

@@ -16,8 +16,8 @@ from tests.comparison.disguises import zoo_model
 from tests.scale.lifelike import lifelike_rows
 from tests.support import LlamaShape, llama_config
 
-from modelkin.casework.lab import Checkpoint, derive
-from modelkin.casework.lab.checkpoint import Floats, StoredAs, part_of
+from modelkin.casework.lab import derive
+from modelkin.casework.lab.checkpoint import Checkpoint, Floats, StoredAs, part_of
 from modelkin.tensors import decode, encode
 
 Change = Callable[[Checkpoint], Checkpoint]

@@ -8,7 +8,7 @@ from functools import lru_cache, partial
 
 from tests.comparison.disguises import Hidden, model_type_of, zoo_model
 
-from modelkin.casework.lab import Checkpoint
+from modelkin.casework.lab.checkpoint import Checkpoint
 
 Model = Callable[[], Checkpoint]
 Layers = tuple[tuple[int, int], ...]

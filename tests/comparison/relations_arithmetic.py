@@ -12,7 +12,8 @@ from tests.comparison.disguises import DISGUISES, Hidden, disguised, model_type_
 from tests.comparison.relation import FAMILIES, Family, Layers, Model, Relation
 from tests.comparison.relation import row as row_of
 
-from modelkin.casework.lab import Checkpoint, derive
+from modelkin.casework.lab import derive
+from modelkin.casework.lab.checkpoint import Checkpoint
 
 
 @cache

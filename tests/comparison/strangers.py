@@ -9,7 +9,8 @@ from typing import Literal
 
 from tests.comparison.disguises import disguised, kept_zoo, suitable, zoo_model
 
-from modelkin.casework.lab import Checkpoint, Zoo, ZooModel
+from modelkin.casework.lab.checkpoint import Checkpoint
+from modelkin.casework.lab.zoo import Zoo, ZooModel
 
 Kind = Literal["distilled", "twins", "same-config", "same-family", "other-family"]
 

@@ -5,7 +5,8 @@ import pytest
 from tests.places import ZOO
 
 import modelkin as mk
-from modelkin.casework.lab import Checkpoint, derive, load_zoo
+from modelkin.casework.lab import derive, load_zoo
+from modelkin.casework.lab.checkpoint import Checkpoint
 from modelkin.comparison import ControlResult
 from modelkin.comparison.verdict import Conclusion
 from modelkin.source import MemorySource

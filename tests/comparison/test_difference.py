@@ -15,7 +15,8 @@ from tests.places import ZOO
 import modelkin as mk
 from modelkin.comparison.relation.tally import kernels
 from modelkin.comparison.verdict import Conclusion
-from modelkin.document import diff_view, load_language, render_markdown, schema
+from modelkin.document import diff_view, load_language, render_markdown
+from modelkin.document.results import schema
 from modelkin.errors import FormatError, UsageError
 from modelkin.formats.safetensors import RawTensor, safetensors_bytes
 from modelkin.source import MemorySource

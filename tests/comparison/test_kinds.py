@@ -11,7 +11,8 @@ from tests.comparison.kinds import KindRow, kind_rows
 from tests.support.amount import marked
 
 import modelkin as mk
-from modelkin.casework.lab import Checkpoint, derive
+from modelkin.casework.lab import derive
+from modelkin.casework.lab.checkpoint import Checkpoint
 from modelkin.source import MemorySource
 
 STANDARD = mk.CompareOptions(fetch=mk.FetchOptions(use_store=False))

@@ -10,7 +10,8 @@ from tests.comparison.common_recipes import EXPERT_TREATMENTS, TREATMENTS
 from tests.places import LOOKALIKES, ZOO
 
 import modelkin as mk
-from modelkin.casework.lab import Checkpoint, load_zoo
+from modelkin.casework.lab import load_zoo
+from modelkin.casework.lab.checkpoint import Checkpoint
 from modelkin.comparison.methods import Tested
 from modelkin.comparison.verdict import Conclusion
 from modelkin.source import MemorySource

@@ -15,7 +15,8 @@ from tests.places import ZOO
 from tests.support import HubServer, LlamaShape, llama_config, llama_tensors, virtual_llama
 
 import modelkin as mk
-from modelkin.casework.lab import Checkpoint, derive
+from modelkin.casework.lab import derive
+from modelkin.casework.lab.checkpoint import Checkpoint
 from modelkin.comparison.alignment.keys import KEYS_FIT
 from modelkin.comparison.deep import DeepStage, contrasts
 from modelkin.comparison.frames import frame_of_keys

@@ -233,7 +233,8 @@ def test_a_matrix_is_held_no_longer_than_it_is_used(monkeypatch):
     from tests.support import LlamaShape, llama_config, llama_tensors
 
     import modelkin as mk
-    from modelkin.casework.lab import Checkpoint, derive
+    from modelkin.casework.lab import derive
+    from modelkin.casework.lab.checkpoint import Checkpoint
     from modelkin.comparison.relation import orders
     from modelkin.source import MemorySource
 

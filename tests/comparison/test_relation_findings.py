@@ -11,7 +11,7 @@ from tests.comparison.disguises import disguised, zoo_model
 from tests.places import LOOKALIKES
 
 import modelkin as mk
-from modelkin.casework.lab import Checkpoint
+from modelkin.casework.lab.checkpoint import Checkpoint
 from modelkin.comparison.relation.facing import FacingTensors
 from modelkin.comparison.relation.measure import Block, measure
 from modelkin.comparison.relation.values import findings_of_values, kind_of_values

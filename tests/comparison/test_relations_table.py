@@ -24,7 +24,7 @@ from tests.comparison.relations import (
 )
 
 from modelkin.architecture import Architecture, detect
-from modelkin.casework.lab import Checkpoint, layer_of
+from modelkin.casework.lab.checkpoint import Checkpoint, layer_of
 
 Floats = NDArray[np.float32]
 ROWS = relations()

@@ -6,7 +6,7 @@ import pytest
 
 import modelkin as mk
 from modelkin.casework.lab import embedded_zoo
-from modelkin.demo import DEMO_MODELS, copy_demo_models, demo_model, demo_zoo
+from modelkin.demo import DEMO_MODELS, copy_demo_models, demo_zoo
 from modelkin.errors import UsageError
 
 NAMES = sorted(embedded_zoo())
@@ -24,7 +24,7 @@ def test_the_promised_relations_are_there():
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_one_is_a_model_that_modelkin_knows(name):
-    with demo_model(name) as folder, mk.open_model(str(folder)) as model:
+    with mk.open_model(f"demo:{name}") as model:
         assert model.architecture.is_known
         assert model.architecture.unknown == ()
 

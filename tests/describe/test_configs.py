@@ -189,7 +189,8 @@ def test_a_model_without_config_is_noted():
 def test_the_json_follows_its_schema(tensors):
     import jsonschema
 
-    from modelkin.document import schema, to_json
+    from modelkin.document import to_json
+    from modelkin.document.results import schema
 
     found = mk.compare_configs(MemorySource(llama_files()), MemorySource(llama_files()), tensors=tensors)
     jsonschema.Draft202012Validator(schema("modelkin.configs/1")).validate(json.loads(to_json(found)))

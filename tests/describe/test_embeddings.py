@@ -13,7 +13,8 @@ from tests.support import LlamaShape, llama_config, llama_files, llama_tensors
 import modelkin as mk
 from modelkin.describe import TOKEN_FILTERS, compare_embeddings
 from modelkin.describe.embeddings import cosines, geometry, row_stats, row_view
-from modelkin.document import schema, to_json
+from modelkin.document import to_json
+from modelkin.document.results import schema
 from modelkin.errors import UsageError
 from modelkin.formats.safetensors import safetensors_bytes
 from modelkin.source import MemorySource

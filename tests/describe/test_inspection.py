@@ -9,8 +9,9 @@ from rich.console import Console
 from tests.architecture.handwritten_cases import HANDWRITTEN, recorded, recorded_names
 
 import modelkin as mk
-from modelkin.architecture import families
-from modelkin.document import inspection_view, render_terminal, schema, to_json
+from modelkin.architecture.loader import families
+from modelkin.document import inspection_view, render_terminal, to_json
+from modelkin.document.results import schema
 from modelkin.formats.safetensors import RawTensor, safetensors_bytes
 from modelkin.source import MemorySource
 

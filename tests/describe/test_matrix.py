@@ -17,7 +17,8 @@ from modelkin.architecture import Segment
 from modelkin.describe.matrix import BASELINES, KnownRelation, parse_layer_list, parse_role
 from modelkin.describe.matrix.views import View, published_windows
 from modelkin.describe.measures import DEFAULT, MEASURES, Stack, table_from_csv
-from modelkin.document import matrix_markdown, schema
+from modelkin.document.folder import matrix_markdown
+from modelkin.document.results import schema
 from modelkin.errors import BadSelection, FormatError, UsageError
 from modelkin.formats.safetensors import safetensors_bytes
 from modelkin.source import MemorySource

@@ -10,7 +10,8 @@ from tests.support import HubRepo, HubServer
 
 import modelkin as mk
 from modelkin.describe.repository import MAX_FILE_BYTES
-from modelkin.document import render_markdown, repositories_view, schema, to_json
+from modelkin.document import render_markdown, repositories_view, to_json
+from modelkin.document.results import schema
 from modelkin.errors import ListingError
 from modelkin.options import FetchOptions
 from modelkin.source import MemorySource

@@ -12,12 +12,12 @@ from modelkin.comparison.methods import load_cards
 from modelkin.comparison.relation.lattice import Levels
 from modelkin.comparison.relation.shapes import WIDTHS
 from modelkin.comparison.verdict import Conclusion
-from modelkin.comparison.verdict._result import Reading
+from modelkin.comparison.verdict.result import Reading
 from modelkin.comparison.verdict.words import _REMEDIES, EXPLAINED
 from modelkin.describe.config_fields import known_fields
 from modelkin.describe.measures import MEASURES
 from modelkin.describe.measures.stack import Fault
-from modelkin.lineage.cards import known_licences
+from modelkin.lineage.cards.licences import known_licences
 from modelkin.lineage.merge_result import MergeMethod
 from modelkin.reference.catalogue import load_reference_cards
 from modelkin.tokenizer.relation import VocabularyRelation

@@ -6,9 +6,10 @@ import math
 from dataclasses import replace
 from typing import Any
 
-from modelkin.comparison import Comparison, ControlResult, Direction, FrameRecord
+from modelkin.comparison import Comparison, ControlResult
 from modelkin.comparison.alignment import LayerMap
 from modelkin.comparison.methods import Agreement, Contrast, Effect, Mismatched, Rank, Skipped, Tested
+from modelkin.comparison.record import Direction, FrameRecord
 from modelkin.comparison.verdict import decide, load_rule
 from modelkin.message import say
 

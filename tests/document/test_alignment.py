@@ -15,7 +15,9 @@ from modelkin.casework.lab import derive
 from modelkin.comparison import ControlResult
 from modelkin.comparison.methods import Agreement, Contrast, Effect, Mismatched, Rank, Tested
 from modelkin.comparison.verdict import Conclusion
-from modelkin.document import load_language, report_html, report_markdown, schema
+from modelkin.document import load_language, report_html
+from modelkin.document.folder import report_markdown
+from modelkin.document.results import schema
 from modelkin.document.views.alignment import layer_rows
 from modelkin.document.views.words import ranked_among, ranked_text
 from modelkin.errors import FormatError

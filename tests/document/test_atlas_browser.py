@@ -14,7 +14,7 @@ from tests.registry.made import drawn
 from modelkin.atlas import AtlasOptions, make_atlas, model_key
 from modelkin.document import to_json, write_atlas
 from modelkin.registry import create_registry, open_registry
-from modelkin.serving import atlas_app
+from modelkin.serving.application import atlas_app
 
 pytestmark = [
     pytest.mark.more,

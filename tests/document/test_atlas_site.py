@@ -9,17 +9,9 @@ import jsonschema
 import pytest
 from tests.atlas.made import drawn_atlas
 
-from modelkin.atlas import AtlasIndex, model_key
-from modelkin.document import (
-    AtlasSite,
-    atlas_from_json,
-    atlas_view,
-    load_language,
-    render_markdown,
-    schema,
-    to_json,
-    write_atlas,
-)
+from modelkin.atlas import Atlas, AtlasIndex, model_key
+from modelkin.document import AtlasSite, atlas_view, load_language, render_markdown, to_json, write_atlas
+from modelkin.document.results import schema
 from modelkin.errors import FormatError
 from modelkin.message import say
 
@@ -152,9 +144,9 @@ def test_what_nobody_looked_at_is_not_called_clean(drawn):
 def test_the_record_follows_its_schema_and_reads_back_equal(drawn):
     text = to_json(drawn)
     jsonschema.validate(json.loads(text), schema("modelkin.atlas/1"))
-    assert atlas_from_json(text) == drawn
+    assert Atlas.from_json(text) == drawn
     with pytest.raises(FormatError, match="unknown keys"):
-        atlas_from_json(text.replace('"n_undated"', '"n_other"'))
+        Atlas.from_json(text.replace('"n_undated"', '"n_other"'))
 
 
 def test_pages_are_told_in_both_languages(drawn):

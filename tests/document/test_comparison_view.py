@@ -11,7 +11,8 @@ from tests.document.records import by_own_layers, by_rank
 from modelkin.comparison import Comparison
 from modelkin.comparison.methods import Contrast, Effect, Likeness, Skipped, Tested
 from modelkin.comparison.verdict import ComponentVerdict, Conclusion
-from modelkin.document import comparison_view, render_terminal, report_html, report_markdown
+from modelkin.document import comparison_view, render_terminal, report_html
+from modelkin.document.folder import report_markdown
 from modelkin.document.formats.comparison import comparison_as
 from modelkin.document.language import load_language
 from modelkin.document.views.names import with_short_names

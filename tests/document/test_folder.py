@@ -13,9 +13,9 @@ from markdown_it import MarkdownIt
 
 import modelkin as mk
 from modelkin.comparison.methods import Skipped, Tested
-from modelkin.document import report_html, report_markdown, tensors_csv, to_json, write_folder
-from modelkin.document.evidence import evidence_row
-from modelkin.document.folder import write_files
+from modelkin.document import report_html, to_json, write_folder
+from modelkin.document.evidence import evidence_row, tensors_csv
+from modelkin.document.folder import report_markdown, write_files
 from modelkin.errors import OutputError, UsageError
 from modelkin.message import say
 

@@ -12,9 +12,11 @@ import pytest
 from tests.document.records import EVIL, hostile, with_maps
 
 from modelkin.comparison.methods import Skipped, Tested
-from modelkin.comparison.verdict import Conclusion, Reading
-from modelkin.document import load_language, report_html, report_markdown
+from modelkin.comparison.verdict import Conclusion
+from modelkin.comparison.verdict.result import Reading
+from modelkin.document import load_language, report_html
 from modelkin.document.evidence import evidence_row
+from modelkin.document.folder import report_markdown
 from modelkin.document.html.markup import Html, element, own_text, powers, with_names
 from modelkin.document.numbers import bound_text, effect_text, limit_text, p_text
 from modelkin.document.views.states import layer_states

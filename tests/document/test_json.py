@@ -11,7 +11,8 @@ import pytest
 from tests.support import llama_files
 
 import modelkin as mk
-from modelkin.document import plain, schema, to_json
+from modelkin.document import plain, to_json
+from modelkin.document.results import schema
 from modelkin.source import MemorySource, StoreInfo
 
 

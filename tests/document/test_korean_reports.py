@@ -9,7 +9,9 @@ import pytest
 from tests.places import FORMATS, ZOO
 
 import modelkin as mk
-from modelkin.document import load_language, report_html, report_markdown, schema
+from modelkin.document import load_language, report_html
+from modelkin.document.folder import report_markdown
+from modelkin.document.results import schema
 from modelkin.options import Depth
 
 KOREAN = load_language("ko")

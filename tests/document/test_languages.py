@@ -18,7 +18,8 @@ from modelkin.cli.options import LANGUAGES as OFFERED
 from modelkin.comparison.methods import Effect, load_cards
 from modelkin.comparison.verdict import ComponentVerdict, Conclusion, load_rule
 from modelkin.comparison.verdict.words import limitations, summary
-from modelkin.document import LANGUAGES, load_language, report_markdown
+from modelkin.document import LANGUAGES, load_language
+from modelkin.document.folder import report_markdown
 from modelkin.document.views.words import not_examined
 from modelkin.errors import UsageError
 from modelkin.message import joined, say, told

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from modelkin.comparison.methods import Effect
 from modelkin.comparison.verdict import rounded_up
-from modelkin.document import bound_text, count_text, effect_text, p_text, size_text
-from modelkin.document.numbers import limit_text, runs_text
+from modelkin.document import bound_text, effect_text, size_text
+from modelkin.document.numbers import count_text, limit_text, p_text, runs_text
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,8 @@ import jsonschema
 import pytest
 
 import modelkin as mk
-from modelkin.document import comparison_from_json, schema, to_json
+from modelkin.document import comparison_from_json, to_json
+from modelkin.document.results import schema
 from modelkin.errors import FormatError
 
 

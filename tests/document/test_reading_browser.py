@@ -10,7 +10,8 @@ import modelkin as mk
 from modelkin.casework.replay import replay_solar_glm
 from modelkin.casework.replay.figures import replay_figures
 from modelkin.casework.replay.view import replay_html
-from modelkin.casework.studies import parse_study, run_study
+from modelkin.casework.studies import run_study
+from modelkin.casework.studies.files import parse_study
 from modelkin.document import load_language, report_html, write_scan
 from modelkin.figures import rendered
 from modelkin.model import open_models

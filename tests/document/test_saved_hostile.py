@@ -10,7 +10,7 @@ import pytest
 
 import modelkin as mk
 from modelkin.demo import demo_zoo
-from modelkin.document import report_markdown
+from modelkin.document.folder import report_markdown
 from modelkin.errors import FormatError
 
 

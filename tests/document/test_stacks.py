@@ -11,8 +11,9 @@ from tests.places import ZOO
 import modelkin as mk
 from modelkin.comparison import PartSizes
 from modelkin.comparison.verdict import Conclusion
-from modelkin.document import load_language, report_html, report_markdown, verdict_card, write_folder
+from modelkin.document import load_language, report_html, verdict_card, write_folder
 from modelkin.document.blocks import Card, Stacks
+from modelkin.document.folder import report_markdown
 from modelkin.document.html.stacks import allotted, stacks_svg
 from modelkin.document.language import ENGLISH
 from modelkin.document.terminal import render_terminal

@@ -8,9 +8,10 @@ from modelkin.comparison.alignment import LayerMap
 from modelkin.comparison.methods import Agreement, Tested
 from modelkin.demo import demo_zoo
 from modelkin.errors import UsageError
-from modelkin.figures import HeatMap, Intervals, ReferenceLine, TableMark, figure_from_json
+from modelkin.figures import HeatMap, ReferenceLine, figure_from_json
 from modelkin.figures import comparison as c
 from modelkin.figures.comparison import p_words
+from modelkin.figures.marks import Intervals, TableMark
 from modelkin.message import say
 
 NAMES = ("org/candidate", "org/base")

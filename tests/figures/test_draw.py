@@ -20,7 +20,6 @@ from modelkin.figures import (
     Lines,
     Panel,
     ReferenceLine,
-    TableMark,
     animate,
     draw,
     rendered,
@@ -28,6 +27,7 @@ from modelkin.figures import (
     signed_scale,
 )
 from modelkin.figures._layout import lay_out
+from modelkin.figures.marks import TableMark
 from modelkin.figures.pen import Pen, settings
 from modelkin.figures.theme import DARK, LIGHT, contrast, readable_on, relative_luminance
 

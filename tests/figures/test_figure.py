@@ -8,18 +8,17 @@ from modelkin.figures import (
     BarSeries,
     Figure,
     HeatMap,
-    Histogram,
     Lines,
     Panel,
     ReferenceLine,
     Scale,
     Scatter,
-    TableMark,
     TextMark,
     sequential_scale,
     signed_scale,
 )
 from modelkin.figures.clipping import remarks
+from modelkin.figures.marks import Histogram, TableMark
 from modelkin.figures.values import brief, digits_for, fixed, grid, numbers
 
 LINE = Lines(name="a", x=(0.0, 1.0), y=(0.2, 0.4))

@@ -13,8 +13,10 @@ from tests.places import LOOKALIKES, ZOO
 from tests.support import HubServer, LlamaShape, llama_files, virtual_llama
 
 import modelkin as mk
-from modelkin.casework.lab import Checkpoint, derive
-from modelkin.document import fingerprint_from_json, schema, to_json
+from modelkin.casework.lab import derive
+from modelkin.casework.lab.checkpoint import Checkpoint
+from modelkin.document import fingerprint_from_json, to_json
+from modelkin.document.results import schema
 from modelkin.errors import FormatError
 from modelkin.fingerprint import FingerprintRows, fingerprint_model, fingerprint_product
 from modelkin.fingerprint.blocks import offset_z

@@ -8,7 +8,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from modelkin.errors import FormatError
-from modelkin.formats import Format, Request, Weights
+from modelkin.formats import Weights
+from modelkin.formats.interface import Format, Request
 from modelkin.model import Model
 from modelkin.options import FetchOptions
 from modelkin.source import Fetcher, MemorySource, ModelRef

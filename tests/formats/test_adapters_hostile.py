@@ -23,8 +23,8 @@ from tests.formats.adapters_support import (
 import modelkin as mk
 from modelkin.errors import ConfigError, FormatError, UnsupportedFormat
 from modelkin.formats import fit_to_base, sort_out
-from modelkin.formats.adapters import parse_adapter_config
 from modelkin.formats.adapters._patterns import Patterns
+from modelkin.formats.adapters.config import parse_adapter_config
 from modelkin.formats.adapters.reading import apply_fit
 from modelkin.formats.safetensors import safetensors_bytes
 from modelkin.source import MemorySource

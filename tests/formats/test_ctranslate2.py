@@ -14,7 +14,8 @@ from tests.places import ZOO as ZOO_FOLDER
 from tests.support import HubServer
 
 import modelkin as mk
-from modelkin.casework.lab import load_zoo, read_safetensors
+from modelkin.casework.lab import load_zoo
+from modelkin.casework.lab.checkpoint import read_safetensors
 from modelkin.comparison.verdict import Conclusion
 from modelkin.errors import HeaderError, UnsupportedFormat
 from modelkin.formats.ctranslate2 import FORMAT

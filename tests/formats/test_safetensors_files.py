@@ -6,7 +6,7 @@ import pytest
 from tests.support import LlamaShape, llama_files, llama_tensors
 
 from modelkin.errors import HeaderError, IndexFileError
-from modelkin.formats import Request
+from modelkin.formats.interface import Request
 from modelkin.formats.safetensors import FORMAT, safetensors_bytes
 from modelkin.formats.safetensors import reading as reading_module
 from modelkin.options import FetchOptions

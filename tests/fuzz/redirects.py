@@ -12,9 +12,10 @@ from tests.support.wiretap import Dialled, wiretap
 
 from modelkin.errors import ModelkinError
 from modelkin.options import FetchOptions
-from modelkin.source import ByteBudget, ByteRange
+from modelkin.source import ByteRange
 from modelkin.source.address import Home
 from modelkin.source.http_client import RangeClient
+from modelkin.source.interface import ByteBudget
 from modelkin.source.remote import RemoteFile
 
 TOKEN = "hf_the-token-of-these-tests"

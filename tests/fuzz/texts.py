@@ -11,7 +11,7 @@ from tests.places import ZOO
 from tests.support import LlamaShape, llama_files
 
 import modelkin as mk
-from modelkin.casework.studies import parse_study
+from modelkin.casework.studies.files import parse_study
 from modelkin.comparison.claims import read_claims
 from modelkin.describe.measures import MeasureRow, MeasureTable, table_from_csv, table_to_csv
 from modelkin.errors import FormatError, ModelkinError, TokenizerError

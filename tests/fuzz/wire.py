@@ -15,11 +15,13 @@ from tests.support.wiretap import Dialled, wiretap
 
 from modelkin.errors import SourceError
 from modelkin.options import FetchOptions
-from modelkin.source import ByteBudget, ByteRange, RangeStore, StoreKey
+from modelkin.source import ByteRange, RangeStore
 from modelkin.source import retry as retry_module
 from modelkin.source.address import Home
 from modelkin.source.http_client import RangeClient
+from modelkin.source.interface import ByteBudget
 from modelkin.source.remote import RemoteFile
+from modelkin.source.store import StoreKey
 
 from .engine import Target
 from .files import checked

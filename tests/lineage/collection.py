@@ -10,8 +10,9 @@ from pathlib import Path
 import numpy as np
 from tests.places import ZOO
 
-from modelkin.casework.lab import Checkpoint, Zoo, derive, load_zoo
-from modelkin.casework.lab.checkpoint import StoredAs
+from modelkin.casework.lab import derive, load_zoo
+from modelkin.casework.lab.checkpoint import Checkpoint, StoredAs
+from modelkin.casework.lab.zoo import Zoo
 
 Load = Callable[[str], Checkpoint]
 Make = Callable[[Load, np.random.Generator], Checkpoint]

@@ -28,7 +28,8 @@ from tests.lineage.collection import (
     ties,
 )
 
-from modelkin.casework.lab import Recipe, RecipeBook, build_zoo, load_recipes
+from modelkin.casework.lab import build_zoo, load_recipes
+from modelkin.casework.lab.recipes import Recipe, RecipeBook
 
 _SEEDS = 7_000
 """Added to every seed of an initialisation, so that no model begins as one of the zoo does."""

@@ -7,8 +7,8 @@ from functools import cache
 from tests.places import ZOO
 
 from modelkin import MemorySource
-from modelkin.casework.lab import Checkpoint, load_zoo
-from modelkin.casework.lab.checkpoint import StoredAs
+from modelkin.casework.lab import load_zoo
+from modelkin.casework.lab.checkpoint import Checkpoint, StoredAs
 
 
 @cache

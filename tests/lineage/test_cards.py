@@ -16,8 +16,11 @@ from tests.places import ZOO
 
 import modelkin as mk
 from modelkin.cli.app import app
-from modelkin.document import claims_view, load_language, render_markdown, sarif_json, schema
-from modelkin.lineage.cards import CardCheck, from_scratch, is_hub_id, known_licences, left_out
+from modelkin.document import claims_view, load_language, render_markdown, sarif_json
+from modelkin.document.results import schema
+from modelkin.lineage.cards import CardCheck, is_hub_id, left_out
+from modelkin.lineage.cards.licences import known_licences
+from modelkin.lineage.cards.statements import from_scratch
 from modelkin.source import MemorySource
 
 FETCH = mk.CompareOptions(fetch=mk.FetchOptions(offline=True, use_store=False))

@@ -11,7 +11,8 @@ from tests.lineage.models import loaded, source, with_experts_of
 
 from modelkin import MergeResult, explain_merge
 from modelkin.casework.lab import derive
-from modelkin.document import load_language, merge_view, render_markdown, schema, to_json
+from modelkin.document import load_language, merge_view, render_markdown, to_json
+from modelkin.document.results import schema
 from modelkin.document.views.merge import _interval
 from modelkin.errors import FormatError, UsageError
 from modelkin.lineage.merge_result import MixtureShare

@@ -13,7 +13,8 @@ from tests.lineage.models import loaded, source
 
 from modelkin import FamilyForest, family_forest
 from modelkin.casework.lab import derive
-from modelkin.document import render_markdown, schema, to_json, tree_view
+from modelkin.document import render_markdown, to_json, tree_view
+from modelkin.document.results import schema
 from modelkin.errors import FormatError, UsageError
 from modelkin.lineage.joining import four_point, join_neighbours, newick, splits
 from modelkin.lineage.tree_result import JudgedPair

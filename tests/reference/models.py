@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from tests.comparison.disguises import disguised, zoo_model
 
-from modelkin.casework.lab import Checkpoint
+from modelkin.casework.lab.checkpoint import Checkpoint
 from modelkin.comparison import ReferenceScore
 from modelkin.reference import ReferenceOptions, reference_scores
 from modelkin.source import MemorySource

@@ -11,19 +11,21 @@ from tests.support.imports import imports_of
 
 import modelkin as mk
 from modelkin.comparison.methods import Evidence
-from modelkin.document import report_html, report_markdown, schema
+from modelkin.document import report_html
+from modelkin.document.folder import report_markdown
 from modelkin.document.language import load_language
+from modelkin.document.results import schema
 from modelkin.errors import SpecError, UsageError
 from modelkin.reference import (
     ReferenceOptions,
     chosen_references,
     load_reference,
     load_reference_cards,
-    read_reference_cards,
     reference_costs,
     reference_scores,
     with_references,
 )
+from modelkin.reference.catalogue import read_reference_cards
 
 ROOT = Path(mk.__file__).parent
 HEADINGS = [

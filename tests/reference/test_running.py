@@ -11,7 +11,7 @@ from tests.places import ZOO
 from tests.reference.models import source, under
 
 from modelkin.casework.bench import BenchOptions, read_pairs, run_bench
-from modelkin.casework.lab import Checkpoint
+from modelkin.casework.lab.checkpoint import Checkpoint
 from modelkin.reference import ReferenceOptions, read_prompts, reference_scores
 from modelkin.reference.reading import SideReader
 from modelkin.reference.running import Runner, Trace, shipped_prompts, traced

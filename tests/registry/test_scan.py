@@ -12,7 +12,8 @@ from tests.places import ZOO
 from tests.registry.made import drawn
 
 import modelkin as mk
-from modelkin.document import render_markdown, scan_view, schema, to_json, write_scan
+from modelkin.document import render_markdown, scan_view, to_json, write_scan
+from modelkin.document.results import schema
 from modelkin.fingerprint import fingerprint_model
 from modelkin.fingerprint.recipe import (
     BLOCK_BYTES,

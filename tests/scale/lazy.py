@@ -22,8 +22,9 @@ from numpy.typing import NDArray
 
 import modelkin as mk
 from modelkin.casework.lab.checkpoint import layer_of
-from modelkin.formats.safetensors import safetensors_head
-from modelkin.source import ByteBudget, ByteRange, FileInfo, Location, Source
+from modelkin.formats.safetensors.writing import safetensors_head
+from modelkin.source import ByteRange, FileInfo, Location, Source
+from modelkin.source.interface import ByteBudget
 from modelkin.tensors import TensorInfo, decode, encode
 
 Floats = NDArray[np.float32]

@@ -17,7 +17,8 @@ from benchmarks.alignment_subject import Extent, Gpt2Shape, Rows, Subject, Synth
 from benchmarks.peers_subject import MixtureShape, tokenizer_json
 from tests.support import LlamaShape, llama_config, to_bfloat16
 
-from modelkin.casework.lab import Checkpoint, derive
+from modelkin.casework.lab import derive
+from modelkin.casework.lab.checkpoint import Checkpoint
 
 LIFELIKE = "lifelike-"
 """What the names of `grown` models begin with."""

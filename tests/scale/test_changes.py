@@ -9,7 +9,8 @@ from tests.scale.lazy import stored, written
 from tests.support import LlamaShape, llama_config, llama_tensors
 
 import modelkin as mk
-from modelkin.casework.lab import Checkpoint, derive
+from modelkin.casework.lab import derive
+from modelkin.casework.lab.checkpoint import Checkpoint
 from modelkin.source import ByteRange
 from modelkin.tensors import decode, encode
 

@@ -7,7 +7,8 @@ import pytest
 from tests.scale.lifelike import Grown
 from tests.support import LlamaShape, llama_files
 
-from modelkin.casework.lab import Checkpoint, derive
+from modelkin.casework.lab import derive
+from modelkin.casework.lab.checkpoint import Checkpoint
 from modelkin.reference import ReferenceOptions, reference_scores
 from modelkin.source import MemorySource
 

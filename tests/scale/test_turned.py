@@ -12,8 +12,8 @@ from tests.comparison.kinds_held_out import as_trained
 from tests.scale.lifelike import Grown
 
 import modelkin as mk
-from modelkin.casework.lab import Checkpoint, derive
-from modelkin.casework.lab.checkpoint import StoredAs
+from modelkin.casework.lab import derive
+from modelkin.casework.lab.checkpoint import Checkpoint, StoredAs
 from modelkin.source import MemorySource
 
 SIZE = Grown(width=4_096, layers=2, units=4_608, heads=32, kv_heads=8, vocab=8_000)

@@ -8,7 +8,8 @@ from tests.support import LlamaShape, llama_config, llama_tensors
 from tests.support.amount import marked
 
 import modelkin as mk
-from modelkin.casework.lab import Checkpoint, derive
+from modelkin.casework.lab import derive
+from modelkin.casework.lab.checkpoint import Checkpoint
 from modelkin.source import MemorySource
 
 

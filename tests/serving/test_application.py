@@ -17,8 +17,8 @@ from modelkin.document import to_json
 from modelkin.errors import UsageError
 from modelkin.options import FetchOptions
 from modelkin.registry import create_registry, open_registry
-from modelkin.serving import ServeAccess, atlas_app
-from modelkin.serving.application import HEADERS, MOST_BYTES
+from modelkin.serving import ServeAccess
+from modelkin.serving.application import HEADERS, MOST_BYTES, atlas_app
 from modelkin.serving.jobs import MOST_WAITING, ScanJobs
 
 TOKEN = "a-token-of-thirty-two-letters-xx"

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from modelkin.errors import BudgetExceeded
-from modelkin.source import ByteBudget
+from modelkin.source.interface import ByteBudget
 
 
 def test_a_budget_is_spent_and_given_back():

@@ -16,10 +16,11 @@ from tests.support import BadServer, Fault, certificate_pem
 
 from modelkin.errors import NetworkError
 from modelkin.options import FetchOptions
-from modelkin.source import ByteBudget, ByteRange
+from modelkin.source import ByteRange
 from modelkin.source.address import Home
 from modelkin.source.connections import Connections, proxy_for
 from modelkin.source.http_client import RangeClient
+from modelkin.source.interface import ByteBudget
 
 from .support import everything_said, quick
 

@@ -17,17 +17,9 @@ from hypothesis import strategies as st
 from modelkin.errors import BudgetExceeded, NotFound, SourceError, WrongBytes
 from modelkin.message import say
 from modelkin.options import FetchOptions
-from modelkin.source import (
-    ByteBudget,
-    ByteRange,
-    Fetcher,
-    FileInfo,
-    Location,
-    MemorySource,
-    RangeStore,
-    Source,
-)
+from modelkin.source import ByteRange, Fetcher, FileInfo, Location, MemorySource, RangeStore, Source
 from modelkin.source import fetcher as fetcher_module
+from modelkin.source.interface import ByteBudget
 
 from .support import quick
 

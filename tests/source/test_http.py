@@ -33,9 +33,10 @@ from modelkin.errors import (
     SourceTimeout,
     WrongBytes,
 )
-from modelkin.source import ByteBudget, ByteRange, Fetcher, ModelRef, RangeStore, web
+from modelkin.source import ByteRange, Fetcher, ModelRef, RangeStore, web
 from modelkin.source.address import Home
 from modelkin.source.http_client import RangeClient, reason, translated
+from modelkin.source.interface import ByteBudget
 from modelkin.source.remote import RemoteFile, plain_etag
 from modelkin.source.web import HttpSource
 

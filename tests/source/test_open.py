@@ -10,9 +10,10 @@ import pytest
 from huggingface_hub import constants
 
 from modelkin.options import FetchOptions
-from modelkin.source import ByteBudget, MemorySource, ModelRef, open_source, open_store
+from modelkin.source import MemorySource, ModelRef, open_source, open_store
 from modelkin.source.fsspec_source import FsspecSource
 from modelkin.source.hub import HubSource
+from modelkin.source.interface import ByteBudget
 from modelkin.source.local import LocalSource
 from modelkin.source.web import HttpSource
 

@@ -7,8 +7,10 @@ from tests.source.support import quick
 from tests.support import HubServer
 
 from modelkin.errors import BudgetExceeded
-from modelkin.source import ByteBudget, ByteRange, Fetcher, Ledger, MemorySource, OverlaySource
+from modelkin.source import ByteRange, Fetcher, MemorySource, OverlaySource
 from modelkin.source.hub import HubSource
+from modelkin.source.interface import ByteBudget
+from modelkin.source.ledger import Ledger
 
 FRONT = {"adapter.bin": b"front", "README.md": b"mine", "tokenizer.json": b"{}"}
 BEHIND = {"model.bin": b"behind", "README.md": b"theirs", "merge.yml": b"theirs", "adapter/odd": b"hidden"}

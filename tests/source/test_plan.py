@@ -7,8 +7,8 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modelkin.source import BytePlan, ByteRange, merged, total_length
-from modelkin.source.ranges import FREE_WASTE, SHORTEST_PIECE, plan_requests
+from modelkin.source import BytePlan, ByteRange, merged
+from modelkin.source.ranges import FREE_WASTE, SHORTEST_PIECE, plan_requests, total_length
 
 MIB = 1 << 20
 ranges = st.builds(

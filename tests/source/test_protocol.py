@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from tests.support import BadServer, Fault, HubOptions, HubServer, certificate_pem
 
 from modelkin.errors import BudgetExceeded, ModelkinError, NotFound, SourceError, WrongBytes
-from modelkin.source import ByteBudget, ByteRange, Fetcher, MemorySource, ModelRef, Source, open_source
+from modelkin.source import ByteRange, Fetcher, MemorySource, ModelRef, Source, open_source
+from modelkin.source.interface import ByteBudget
 
 from .support import FILES, TOKEN, WEIGHTS, quick
 

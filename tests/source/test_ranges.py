@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modelkin.source import ByteRange, merged, split, subtracted, total_length
+from modelkin.source import ByteRange, merged
+from modelkin.source.ranges import split, subtracted, total_length
 
 ranges = st.builds(
     lambda start, length: ByteRange(start, start + length), st.integers(0, 60), st.integers(0, 20)

@@ -21,8 +21,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from modelkin.errors import SourceError
-from modelkin.source import ByteRange, RangeStore, StoreKey
+from modelkin.source import ByteRange, RangeStore
 from modelkin.source import store as store_module
+from modelkin.source.store import StoreKey
 
 from .support import bytes_below
 
@@ -465,7 +466,8 @@ TestStoreMachine.settings = settings(max_examples=25, stateful_step_count=25, de
 WRITER = textwrap.dedent("""
     import random, sys
     from pathlib import Path
-    from modelkin.source import ByteRange, RangeStore, StoreKey
+    from modelkin.source import ByteRange, RangeStore
+    from modelkin.source.store import StoreKey
 
     root, seed, rounds, limit = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
     store = RangeStore(root, limit=limit)

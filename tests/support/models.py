@@ -14,7 +14,8 @@ import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
-from modelkin.formats.safetensors import RawTensor, StoredTensor, safetensors_bytes, safetensors_head
+from modelkin.formats.safetensors import RawTensor, safetensors_bytes
+from modelkin.formats.safetensors.writing import StoredTensor, safetensors_head
 
 FloatName = Literal["F32", "BF16", "F16"]
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from modelkin.source import ByteRange, total_length
+from modelkin.source import ByteRange
+from modelkin.source.ranges import total_length
 from modelkin.tensors import DTYPES, TensorIndex, TensorInfo
 
 

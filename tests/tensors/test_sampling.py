@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.tensors.fakes import info_of
 
-from modelkin.tensors import Blocks, Rows, ScatteredRows, plan_slice, sample_blocks, sample_rows
+from modelkin.tensors import Blocks, plan_slice, sample_blocks, sample_rows
+from modelkin.tensors.slices import Rows, ScatteredRows
 
 
 def blocks_of(wanted) -> list[tuple[int, int]]:

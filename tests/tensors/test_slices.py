@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from tests.tensors.fakes import info_of
 
 from modelkin.errors import BadSelection
-from modelkin.source import ByteRange, merged, total_length
+from modelkin.source import ByteRange, merged
+from modelkin.source.ranges import total_length
 from modelkin.tensors import DTYPES, Array, SlicePlan, TensorInfo, TensorSlice, decode, plan_slice, raw_bits
 from modelkin.tensors.slices import PlainStretches
 

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from modelkin.casework.studies.folder import Folder
 from modelkin.describe.measures import MeasureRow, MeasureTable, table_from_csv, table_to_csv
-from modelkin.untrusted import cell_text, records_csv, safe_cell
+from modelkin.untrusted import cell_text, records_csv
+from modelkin.untrusted.cells import safe_cell
 
 FORMULAS = ["=1+1", "+A1", "-A1", "@SUM(A1)", "\t=1", "\r=1", "=cmd|' /C calc'!A0", "'=1", "''=1", "-2+3"]
 

@@ -10,6 +10,3 @@ from ._detect import detect
 from ._fixed import is_fixed_table, looks_fixed
 from ._result import Architecture, RoleEntry, Segment, UnknownTensor
 from ._roles import Part, Role
-from ._spaces import SPACES, Positions, space_under
-from ._spec import Stack
-from .loader import families, family, parse_spec

@@ -11,8 +11,8 @@ from modelkin.untrusted import quoted
 
 from ._match import FamilyFit, NameGroup, all_fits, rank
 from ._sizes import ConfigView, nested
-from ._spec import ArchitectureSpec
 from .loader import families
+from .spec import ArchitectureSpec
 from .wrappers import wrappers
 
 _CLAIMED_COVERAGE: Final = 0.5  # of names that back a config's claim

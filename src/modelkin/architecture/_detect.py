@@ -23,9 +23,9 @@ from ._renamed import Renamed, restored, unprefixed
 from ._result import Architecture, OtherTensor, RoleEntry, UnknownTensor
 from ._roles import Role
 from ._sizes import ConfigView, KnownSizes, resolve_sizes
-from ._spec import ArchitectureSpec, Stack, TensorSpec
 from .guess import guess
 from .loader import families, family
+from .spec import ArchitectureSpec, Stack, TensorSpec
 
 _MAX_SHAPES: Final = 4096  # distinct shapes to learn sizes from; real models have some dozens
 _MAX_LISTED: Final = 5

@@ -12,7 +12,7 @@ from ._match import Matcher, NameGroup
 from ._result import Segment
 from ._roles import Component, Part, Role
 from ._sizes import KnownSizes, axis_terms
-from ._spec import FusedPart, Fusion, Kind, TensorSpec
+from .spec import FusedPart, Fusion, Kind, TensorSpec
 
 
 class Finding(NamedTuple):

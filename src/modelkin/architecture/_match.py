@@ -8,9 +8,9 @@ from functools import cache
 
 from ._fixed import is_fixed_table
 from ._roles import Part, Role
-from ._spec import ArchitectureSpec, TensorSpec
 from .loader import families
 from .notation import fits, split_name
+from .spec import ArchitectureSpec, TensorSpec
 from .wrappers import Placement, WeightPiece, placements, quantization_suffixes, wrappers
 
 

@@ -9,8 +9,8 @@ from typing import Final
 from modelkin.message import Message
 
 from ._roles import Component, Part, Role
-from ._spaces import Positions, Space, space_under
-from ._spec import Kind, Norm, RopeLayout, Stack
+from .spaces import Positions, Space, space_under
+from .spec import Kind, Norm, RopeLayout, Stack
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

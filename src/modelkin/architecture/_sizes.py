@@ -11,9 +11,9 @@ from typing import Final
 
 from modelkin.message import Message, say
 
-from ._spaces import SPACES
-from ._spec import Fusion, TensorSpec
 from .notation import Expression
+from .spaces import SPACES
+from .spec import Fusion, TensorSpec
 
 _MAX_NUMBER: Final = 1 << 40  # no axis of any model is longer; larger numbers are mistakes or attacks
 _MAX_SHOWN: Final = 40

@@ -10,8 +10,8 @@ from modelkin.errors import SpecError
 from modelkin.message import say
 from modelkin.structs import Refused, inside, meant, no_such_key, read_toml
 
-from ._spaces import SPACES
-from ._spec import ArchitectureSpec, demand
+from .spaces import SPACES
+from .spec import ArchitectureSpec, demand
 
 _NOT_FAMILIES: Final = frozenset({"wrappers.toml", "fixed_tables.toml", "quantization.toml"})
 

@@ -10,8 +10,8 @@ from typing import Literal
 from modelkin.structs import ByName, Fields, read_toml
 
 from ._roles import Part
-from ._spec import ArchitectureSpec
 from .loader import read_data
+from .spec import ArchitectureSpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

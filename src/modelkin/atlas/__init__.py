@@ -1,6 +1,6 @@
 """The atlas of a registry: families, trees, merges, and what cards say next to what the weights show."""
 
-from .declarations import AboutModel, Declaration, read_about
+from .declarations import AboutModel, read_about
 from .index import AtlasIndex
 from .layout import graph_layout
 from .making import AtlasOptions, make_atlas
@@ -9,9 +9,7 @@ from .result import (
     Atlas,
     AtlasClaim,
     AtlasEdge,
-    AtlasFamily,
     AtlasMerge,
-    AtlasModel,
     AtlasPair,
     LicenceStep,
     UnnamedOrigin,

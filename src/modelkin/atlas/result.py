@@ -200,3 +200,10 @@ class Atlas:
         from modelkin.document import to_json
 
         return to_json(self)
+
+    @classmethod
+    def from_json(cls, text: str) -> Atlas:
+        """Read what `to_json` wrote; reports on pairs are not in it."""
+        from modelkin.document import atlas_from_json
+
+        return atlas_from_json(text)

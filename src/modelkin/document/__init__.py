@@ -10,13 +10,10 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from modelkin.document.atlas_site import AtlasSite, SitePart, write_atlas
-    from modelkin.document.evidence import tensors_csv
     from modelkin.document.folder import (
         check_folder,
         document_files,
-        matrix_markdown,
         report_html,
-        report_markdown,
         scan_html,
         write_diff,
         write_folder,
@@ -29,7 +26,7 @@ if TYPE_CHECKING:
     from modelkin.document.lineage_folder import write_merge, write_tree
     from modelkin.document.markdown import render_markdown
     from modelkin.document.notebook import notebook_html, plot, three_lines, to_arrow, to_pandas
-    from modelkin.document.numbers import bound_text, count_text, effect_text, p_text, size_text
+    from modelkin.document.numbers import bound_text, effect_text, size_text
     from modelkin.document.printing import print_html
     from modelkin.document.results import (
         atlas_from_json,
@@ -39,7 +36,6 @@ if TYPE_CHECKING:
         matrix_from_json,
         merge_from_json,
         plain,
-        schema,
         to_json,
         tree_from_json,
     )
@@ -69,8 +65,7 @@ if TYPE_CHECKING:
 
 _MODULES = {
     "atlas_site": "AtlasSite SitePart write_atlas",
-    "evidence": "tensors_csv",
-    "folder": "check_folder document_files matrix_markdown report_html report_markdown scan_html "
+    "folder": "check_folder document_files report_html scan_html "
     "write_diff write_folder write_matrix write_scan",
     "formats": "comparison_as sarif_json",
     "html": "page_policy render_html",
@@ -78,10 +73,10 @@ _MODULES = {
     "lineage_folder": "write_merge write_tree",
     "markdown": "render_markdown",
     "notebook": "notebook_html plot three_lines to_arrow to_pandas",
-    "numbers": "bound_text count_text effect_text p_text size_text",
+    "numbers": "bound_text effect_text size_text",
     "printing": "print_html",
     "results": "atlas_from_json comparison_from_json diff_from_json fingerprint_from_json matrix_from_json "
-    "merge_from_json plain schema to_json tree_from_json",
+    "merge_from_json plain to_json tree_from_json",
     "terminal": "render_terminal",
     "views.atlas": "atlas_view",
     "views.claims": "claims_view",

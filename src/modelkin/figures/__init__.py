@@ -4,13 +4,13 @@ from ._draw import Animation, Format, animate, draw, rendered, renderings
 from ._figure import Axis, Figure, Panel
 from ._inputs import WITHIN, Chance, binned, edges_of, pearson_chance, words
 from ._json import figure_from_json, figure_to_json
-from ._marks import (
+from ._scale import Scale, sequential_scale, signed_scale
+from ._style import EXPECTATION, NULL, Style, Styles, Tone, complete, series_styles
+from .marks import (
     Arrow3D,
     Bars,
     BarSeries,
     HeatMap,
-    Histogram,
-    Intervals,
     Lines,
     Mark,
     Plane3D,
@@ -19,11 +19,8 @@ from ._marks import (
     Ridges,
     Role,
     Scatter,
-    TableMark,
     TextMark,
     Trajectory3D,
     shows_chance,
 )
-from ._scale import Scale, sequential_scale, signed_scale
-from ._style import EXPECTATION, NULL, Style, Styles, Tone, complete, series_styles
 from .values import Matrix, Numbers, Series, array, brief, digits_for, grid, known, mean, numbers, spread

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from . import _marks as marks
+from . import marks
 from ._figure import Figure, Panel
 from ._text import readable
 from .clipping import remarks

@@ -9,8 +9,8 @@ from matplotlib.figure import Figure as Canvas
 from matplotlib.image import AxesImage
 from matplotlib.patches import Rectangle
 
-from ._marks import HeatMap
 from ._ticks import name_ticks
+from .marks import HeatMap
 from .pen import Pen, rgb
 from .theme import readable_on
 from .values import array, brief, fixed

@@ -9,7 +9,9 @@ from matplotlib.axes import Axes
 from mpl_toolkits.mplot3d.art3d import Poly3DCollection  # type: ignore[import-untyped]
 
 from ._figure import Axis, Panel
-from ._marks import (
+from ._text import wrapped
+from ._ticks import name_ticks
+from .marks import (
     Arrow3D,
     Bars,
     BarSeries,
@@ -24,8 +26,6 @@ from ._marks import (
     TextMark,
     Trajectory3D,
 )
-from ._text import wrapped
-from ._ticks import name_ticks
 from .pen import DASHES, Pen, rgb
 from .values import array, fixed
 

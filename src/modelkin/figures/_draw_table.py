@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from matplotlib.axes import Axes
 
-from ._marks import TableMark
 from ._text import shortened, wrapped
+from .marks import TableMark
 from .pen import Pen
 
 _SIZE = 8.0

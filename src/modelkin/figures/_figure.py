@@ -9,8 +9,8 @@ from msgspec.structs import force_setattr
 from modelkin.errors import UsageError
 from modelkin.message import say
 
-from ._marks import SOLID, WORDS, Bars, Mark, shows_chance
 from ._record import Record
+from .marks import SOLID, WORDS, Bars, Mark, shows_chance
 
 
 class Axis(Record, frozen=True, kw_only=True):

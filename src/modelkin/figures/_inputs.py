@@ -11,8 +11,8 @@ import numpy as np
 from modelkin.errors import UsageError
 from modelkin.message import say
 
-from ._marks import Histogram, Lines, ReferenceLine, Role
 from ._style import NULL, Style
+from .marks import Histogram, Lines, ReferenceLine, Role
 from .values import Numbers, Series, known, numbers
 
 WITHIN = 1.96

@@ -24,7 +24,12 @@ from ._draw_marks import (
 )
 from ._draw_table import LINE, draw_table, table_lines
 from ._figure import Axis, Figure, Panel
-from ._marks import (
+from ._settle import Room, settle
+from ._text import wrapped
+from ._ticks import name_ticks
+from .clipping import remarks
+from .legend import LEGEND_LINE, draw_legend, legend_entries, legend_lines
+from .marks import (
     Bars,
     HeatMap,
     Histogram,
@@ -36,11 +41,6 @@ from ._marks import (
     TableMark,
     TextMark,
 )
-from ._settle import Room, settle
-from ._text import wrapped
-from ._ticks import name_ticks
-from .clipping import remarks
-from .legend import LEGEND_LINE, draw_legend, legend_entries, legend_lines
 from .pen import Pen
 from .theme import Theme
 

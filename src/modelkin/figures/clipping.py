@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ._figure import Axis, Panel
-from ._marks import Bars, HeatMap, Histogram, Intervals, Lines, Ridges, Scatter
+from .marks import Bars, HeatMap, Histogram, Intervals, Lines, Ridges, Scatter
 from .values import Numbers, known
 
 

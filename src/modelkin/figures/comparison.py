@@ -17,9 +17,9 @@ from modelkin.untrusted import short_names
 
 from ._figure import Axis, Figure, Panel
 from ._inputs import binned, edges_of, words
-from ._marks import HeatMap, Histogram, Intervals, Lines, Mark, ReferenceLine, TableMark
 from ._scale import signed_scale
 from ._style import NULL, THRESHOLD, Style, series_styles
+from .marks import HeatMap, Histogram, Intervals, Lines, Mark, ReferenceLine, TableMark
 from .values import Numbers, Series, brief, grid, known, mean, numbers
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from ._figure import Axis, Figure, Panel
 from ._inputs import words
-from ._marks import HeatMap
 from ._scale import Scale
+from .marks import HeatMap
 from .values import grid
 
 if TYPE_CHECKING:

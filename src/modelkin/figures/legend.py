@@ -9,7 +9,7 @@ from matplotlib.figure import Figure as Canvas
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch, Rectangle
 
-from . import _marks as marks
+from . import marks
 from ._figure import Figure
 from ._style import Style
 from .pen import DASHES, Pen

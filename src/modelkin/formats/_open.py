@@ -13,7 +13,7 @@ from modelkin.source import ByteRange, Fetcher, FileInfo
 from modelkin.untrusted import quoted
 
 from ._choice import followed, is_safetensors, left_unread, named_by_config, slices_of_tensors, takes_torch
-from ._interface import Format, Request, Weights, taken_of_several
+from .interface import Format, Request, Weights, taken_of_several
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

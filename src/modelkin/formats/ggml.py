@@ -14,8 +14,8 @@ from modelkin.tensors import TensorIndex, TensorInfo
 from modelkin.untrusted import quoted
 
 from ._forward import MAX_TENSORS, Forward
-from ._interface import Request, Weights
 from .gguf import TYPES, BlockRows, GgmlType, PickedRows, Straight
+from .interface import Request, Weights
 from .whisper_names import whisper_config, whisper_name
 
 MAGIC: Final = b"lmgg"

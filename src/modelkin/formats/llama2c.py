@@ -33,8 +33,8 @@ from modelkin.tensors import (
     runs_of,
 )
 
-from ._interface import Request, Weights
 from .gguf import TYPES, BlockRows, PickedRows, RopeRows
+from .interface import Request, Weights
 
 MAGIC: Final = 0x616B3432
 """What files of version 1 and later begin with: "ak42"."""

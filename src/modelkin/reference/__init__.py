@@ -6,7 +6,7 @@ runs, and `modelkin.comparison` imports nothing from here.
 """
 
 from ._interface import ReferenceCard, RunMemory
-from .catalogue import chosen_references, load_reference, load_reference_cards, read_reference_cards
+from .catalogue import chosen_references, load_reference, load_reference_cards
 from .run import (
     ReferenceOptions,
     each_reference_score,

@@ -1,5 +1,4 @@
 """A served atlas: its pages, a JSON interface, and scans that a reader can watch."""
 
 from .access import ServeAccess
-from .application import atlas_app
 from .running import serve_atlas

@@ -9,7 +9,7 @@ from typing import final
 from modelkin.errors import NotFound
 from modelkin.message import say
 
-from ._interface import ByteBudget, FileInfo, Location, Source
+from .interface import ByteBudget, FileInfo, Location, Source
 from .ranges import ByteRange
 
 

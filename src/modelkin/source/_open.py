@@ -6,7 +6,7 @@ from pathlib import Path
 
 from modelkin.options import FetchOptions
 
-from ._interface import ByteBudget, Source
+from .interface import ByteBudget, Source
 from .local import open_local
 from .ref import ModelRef
 from .store import RangeStore

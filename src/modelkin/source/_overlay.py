@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import final
 
-from ._interface import FileInfo, Location, Source
+from .interface import FileInfo, Location, Source
 from .ranges import ByteRange
 from .store import StoreKey
 

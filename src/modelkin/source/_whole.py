@@ -10,7 +10,7 @@ from modelkin.errors import WrongBytes
 from modelkin.message import say
 from modelkin.options import MIB
 
-from ._interface import FileInfo
+from .interface import FileInfo
 from .ranges import ByteRange
 
 _MOST_HELD = 16 * MIB

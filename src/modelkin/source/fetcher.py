@@ -19,9 +19,9 @@ from modelkin.message import say
 from modelkin.options import MIB, FetchOptions
 from modelkin.progress import Progress, Silent
 
-from ._interface import FileInfo, Source
-from ._ledger import Ledger, LedgerEntry, LedgerTotals, Origin
 from ._whole import WholeFiles
+from .interface import FileInfo, Source
+from .ledger import Ledger, LedgerEntry, LedgerTotals, Origin
 from .ranges import FREE_WASTE, BytePlan, ByteRange, merged, plan_requests, subtracted, total_length
 from .store import RangeStore
 

@@ -21,9 +21,9 @@ from modelkin.message import say
 from modelkin.options import FetchOptions
 from modelkin.untrusted import is_no_path, path_problem, quoted
 
-from ._interface import ByteBudget, FileInfo, Location, Source
 from ._offline import is_offline, not_stored
 from .http_client import reason
+from .interface import ByteBudget, FileInfo, Location, Source
 from .local import MAX_DEPTH, MAX_FILES
 from .ranges import ByteRange
 from .ref import without_secrets

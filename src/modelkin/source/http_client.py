@@ -21,9 +21,9 @@ from modelkin.message import say
 from modelkin.options import KIB, MIB, FetchOptions
 
 from ._exchange import Exchange
-from ._interface import ByteBudget
 from .address import Home
 from .connections import Connections, Deadline, cut, stream_of
+from .interface import ByteBudget
 from .ranges import ByteRange
 from .ref import without_secrets
 from .retry import Retry, Transient, asked_wait

@@ -28,10 +28,10 @@ from modelkin.message import say
 from modelkin.options import MIB, FetchOptions
 from modelkin.untrusted import JsonRefused, is_no_path, path_problem, quoted, strict_json
 
-from ._interface import ByteBudget, Commit, FileInfo, Location, Source
 from ._offline import is_offline, not_stored
 from .address import Home, WebOrigin, redirected
 from .http_client import RangeClient, Reply, busy_hint, is_redirect
+from .interface import ByteBudget, Commit, FileInfo, Location, Source
 from .local import LocalSource
 from .ranges import ByteRange
 from .ref import without_secrets

@@ -12,11 +12,11 @@ from modelkin.message import say
 from modelkin.options import MIB, FetchOptions
 from modelkin.untrusted import JsonRefused, quoted, strict_json
 
-from ._interface import ByteBudget
 from ._offline import is_offline
 from .address import Home, WebOrigin
 from .http_client import RangeClient
 from .hub import hub_headers, hub_secrets, is_commit
+from .interface import ByteBudget
 from .ref import without_secrets
 
 _MAX_PAGE = 32 * MIB

@@ -14,7 +14,7 @@ from modelkin.errors import AccessDenied, ChangedWhileReading, NotFound, SourceE
 from modelkin.message import say
 from modelkin.untrusted import path_problem
 
-from ._interface import ByteBudget, FileInfo, Location, Source
+from .interface import ByteBudget, FileInfo, Location, Source
 from .ranges import ByteRange
 
 MAX_FILES = 100_000

@@ -16,10 +16,10 @@ from modelkin.message import say
 from modelkin.options import MIB, FetchOptions
 from modelkin.untrusted import path_problem, quoted
 
-from ._interface import ByteBudget, FileInfo, Location, Source
 from ._offline import is_offline, not_stored
 from .address import Home
 from .http_client import RangeClient, Reply
+from .interface import ByteBudget, FileInfo, Location, Source
 from .ranges import ByteRange
 from .ref import without_secrets
 from .remote import RemoteFile, strong_etag

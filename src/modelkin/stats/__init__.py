@@ -11,7 +11,7 @@ from ._power import DetectionLimit, detection_limit, needed_z
 from ._result import AxisTest, NotTestable
 from ._swap import log10_sign_bound, swap_test
 from ._tails import log10_normal_tail, normal_quantile
-from ._traces import TraceTest, trace_test
+from ._traces import trace_test
 from ._units import MIN_UNITS, joint_features
 from .matching import log10_increasing_bound, longest_increasing
 
@@ -21,7 +21,6 @@ __all__ = [
     "AxisTest",
     "DetectionLimit",
     "NotTestable",
-    "TraceTest",
     "axis_test",
     "best_pairing",
     "binomial_limit",

@@ -11,7 +11,6 @@ from modelkin.errors import UsageError
 from modelkin.figures import (
     Bars,
     HeatMap,
-    Histogram,
     Lines,
     ReferenceLine,
     Ridges,
@@ -22,6 +21,7 @@ from modelkin.figures import (
 )
 from modelkin.figures.clipping import remarks
 from modelkin.figures.comparison import z_histogram
+from modelkin.figures.marks import Histogram
 
 from . import examples
 from .examples import COSINE, EXPECTED, KINDS, LAYERS, PEARSON, TABLES, expected_cosine, shuffle_spread

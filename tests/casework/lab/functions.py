@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from tests.places import DOCS
 
-from modelkin.casework.lab import Checkpoint
+from modelkin.casework.lab.checkpoint import Checkpoint
+
+_ROW = re.compile(r"^\| (`[a-z_`, 0-9]+`) \|.*\| (.+) \|$", re.MULTILINE)
+
+
+def documented_changes() -> dict[str, str]:
+    """Return, for each function of the page on the zoo, whether the model then computes the same."""
+    rows = _ROW.findall((DOCS / "zoo.md").read_text().partition("| same function? |")[2].partition("\n\n")[0])
+    return {name: same for names, same in rows for name in re.findall(r"\w+", names)}
+
 
 TOKENS = np.random.default_rng(1).integers(0, 512, size=(3, 40))
 

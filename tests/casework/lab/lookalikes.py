@@ -18,9 +18,9 @@ from msgspec import Meta
 from msgspec.structs import asdict
 from numpy.typing import NDArray
 
-from modelkin.casework.lab import Checkpoint, load_recipes
+from modelkin.casework.lab import load_recipes
 from modelkin.casework.lab.builder import Builder, encode, saved, vocabulary
-from modelkin.casework.lab.checkpoint import Floats, part_of
+from modelkin.casework.lab.checkpoint import Checkpoint, Floats, part_of
 from modelkin.casework.lab.extra import lab_module
 from modelkin.casework.lab.training import States, Training, new_model, train
 from modelkin.structs import Fields, read, read_toml

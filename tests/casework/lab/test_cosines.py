@@ -10,15 +10,9 @@ from dataclasses import asdict
 import numpy as np
 import pytest
 
-from modelkin.casework.lab import (
-    CosineStudyOptions,
-    cosine_figures,
-    cosine_study,
-    exact_cosine,
-    limit_cosine,
-    published_cosines,
-    write_cosines,
-)
+from modelkin.casework.lab import CosineStudyOptions, cosine_study, exact_cosine, write_cosines
+from modelkin.casework.lab.cosines import limit_cosine, published_cosines
+from modelkin.casework.lab.cosines_files import cosine_figures
 from modelkin.errors import UsageError
 from modelkin.figures import Lines
 from modelkin.stats import cosine_decomposition

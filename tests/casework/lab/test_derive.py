@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.casework.lab.functions import TOKENS, assert_same_function, logits
+from tests.casework.lab.functions import TOKENS, assert_same_function, documented_changes, logits
 from tests.places import ZOO as ZOO_FOLDER
 
-from modelkin.casework.lab import Checkpoint, derive, load_zoo
+from modelkin.casework.lab import derive, load_zoo
+from modelkin.casework.lab.checkpoint import Checkpoint
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
@@ -56,6 +57,11 @@ def test_symmetries_of_rms_models_preserve_the_function(name, function, tmp_path
 @pytest.mark.parametrize("name", RMS)
 def test_folding_gains_preserves_the_function(name, tmp_path):
     assert_same_function(checkpoint(name), derive.fold_gains(checkpoint(name)), tmp_path)
+
+
+def test_inputs_scaled_against_the_gains_preserve_the_function(tmp_path):
+    scaled = derive.scale_inputs(checkpoint("base"), spread=0.3, rng=np.random.default_rng(8))
+    assert_same_function(checkpoint("base"), scaled, tmp_path)
 
 
 @pytest.mark.parametrize("name", RMS)
@@ -136,10 +142,11 @@ def test_every_function_that_claims_to_preserve_is_tried():
         "pad_vocabulary",
         "permute_experts",
         "reorder_vocabulary",
+        "scale_inputs",
         "scale_residual",
         "upcycle",
     }
-    assert tried == derive.FUNCTION_PRESERVING
+    assert tried == {name for name, same in documented_changes().items() if same not in ("no", "nearly")}
 
 
 @pytest.mark.parametrize(
@@ -189,8 +196,8 @@ def test_models_with_fewer_heads_load(name, per_group, tmp_path):
 
 def test_the_kept_models_predict(tmp_path):
     """The rounded file still knows what was learnt: its loss is near that of the end of training."""
-    from modelkin.casework.lab import Builder, load_recipes
-    from modelkin.casework.lab.builder import encode
+    from modelkin.casework.lab import load_recipes
+    from modelkin.casework.lab.builder import Builder, encode
 
     builder = Builder(load_recipes(), tmp_path)
     tokens = encode(builder.tokenizer("a"), builder.text("alpha"))[: 40 * 48]

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from tests.places import ZOO as ZOO_FOLDER
 
-from modelkin.casework.lab import derive, load_zoo, part_of
+from modelkin.casework.lab import derive, load_zoo
+from modelkin.casework.lab.checkpoint import part_of
 
 ZOO = load_zoo(ZOO_FOLDER)
 EMBEDDING = "model.embed_tokens.weight"

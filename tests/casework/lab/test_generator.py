@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 from tests.places import ZOO as KEPT
 
-from modelkin.casework.lab import Builder, Checkpoint, build_zoo, load_recipes, load_zoo, part_of
-from modelkin.casework.lab.builder import encode, saved, shared_rows, vocabulary
+from modelkin.casework.lab import build_zoo, load_recipes, load_zoo
+from modelkin.casework.lab.builder import Builder, encode, saved, shared_rows, vocabulary
+from modelkin.casework.lab.checkpoint import Checkpoint, part_of
 from modelkin.casework.lab.training import new_model
 
 torch = pytest.importorskip("torch")

@@ -14,7 +14,7 @@ from tests.casework.lab.lookalikes import (
 from tests.places import LOOKALIKES
 
 import modelkin as mk
-from modelkin.casework.lab import Checkpoint
+from modelkin.casework.lab.checkpoint import Checkpoint
 from modelkin.source import MemorySource
 
 STEPS = 120

@@ -14,23 +14,28 @@ import pytest
 from tests.places import DOCS
 
 from modelkin.casework.lab import (
-    ModelRun,
-    NormCosine,
     NormsOptions,
     NormsResult,
-    PairResult,
-    TestResult,
     conclude,
     embedded_zoo,
-    groups_of,
     norms_document,
     norms_experiment,
     norms_figures,
     norms_from_json,
     write_norms,
 )
-from modelkin.casework.lab.norms import INITS, measure_pair, norm_test, unit_rows, unit_test
-from modelkin.casework.lab.norms_report import p_text
+from modelkin.casework.lab.norms import (
+    INITS,
+    ModelRun,
+    NormCosine,
+    PairResult,
+    TestResult,
+    measure_pair,
+    norm_test,
+    unit_rows,
+    unit_test,
+)
+from modelkin.casework.lab.norms_report import groups_of, p_text
 from modelkin.casework.lab.norms_train import CORPORA, initial_gains, letters, unigram_loss
 from modelkin.document import to_json
 from modelkin.errors import FormatError, MissingExtra, UsageError

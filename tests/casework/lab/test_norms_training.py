@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from modelkin.casework.lab import NormsOptions, groups_of, norms_document, norms_experiment, norms_figures
+from modelkin.casework.lab import NormsOptions, norms_document, norms_experiment, norms_figures
+from modelkin.casework.lab.norms_report import groups_of
 
 pytest.importorskip("torch")
 pytest.importorskip("transformers")

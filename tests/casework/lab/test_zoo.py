@@ -11,18 +11,12 @@ import pytest
 from tests.places import ZOO as KEPT
 
 import modelkin
-from modelkin.casework.lab import (
-    Checkpoint,
-    embedded_zoo,
-    layer_of,
-    load_recipes,
-    load_zoo,
-    parse_recipes,
-    part_of,
-)
+from modelkin.casework.lab import embedded_zoo, load_recipes, load_zoo
 from modelkin.casework.lab.builder import started
+from modelkin.casework.lab.checkpoint import Checkpoint, layer_of, part_of
 from modelkin.casework.lab.derive.layout import axes_of
 from modelkin.casework.lab.extra import lab_module
+from modelkin.casework.lab.recipes import parse_recipes
 from modelkin.errors import MissingExtra, SpecError
 
 EMBEDDED = Path(modelkin.__file__).parent / "demo" / "zoo"

@@ -13,7 +13,8 @@ from tests.places import DOCS, ZOO
 from modelkin.casework import catalogue
 from modelkin.casework.lab import NormsOptions
 from modelkin.casework.lab.norms_train import CORPORA, cycle
-from modelkin.casework.studies import load_study, parse_study, run_study
+from modelkin.casework.studies import load_study, run_study
+from modelkin.casework.studies.files import parse_study
 from modelkin.cli.app import app
 
 PAGE = (DOCS / "seeds.md").read_text()

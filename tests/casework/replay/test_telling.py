@@ -11,16 +11,9 @@ import pytest
 from click.testing import CliRunner
 from rich.console import Console
 
-from modelkin.casework.replay import (
-    replay_figures,
-    replay_html,
-    replay_markdown,
-    replay_solar_glm,
-    replay_view,
-    write_replay,
-)
-from modelkin.casework.replay.figures import CHAPTERS
-from modelkin.casework.replay.view import replay_language
+from modelkin.casework.replay import replay_solar_glm, replay_view, write_replay
+from modelkin.casework.replay.figures import CHAPTERS, replay_figures
+from modelkin.casework.replay.view import replay_html, replay_language, replay_markdown
 from modelkin.cli.app import app
 from modelkin.document import LANGUAGES, render_terminal
 from modelkin.errors import UsageError

@@ -13,7 +13,8 @@ import pytest
 from tests.casework.studies.tiny import Floats, Tiny, correlated, files, gain, gains, tensors
 from tests.support import HubServer
 
-from modelkin.casework.studies import StudyResult, load_study, parse_study, run_study
+from modelkin.casework.studies import StudyResult, load_study, run_study
+from modelkin.casework.studies.files import parse_study
 from modelkin.figures import Figure, draw
 from modelkin.options import FetchOptions
 

@@ -11,7 +11,8 @@ import pytest
 import yaml
 
 from modelkin.casework.studies import files as files_module
-from modelkin.casework.studies import load_study, parse_study
+from modelkin.casework.studies import load_study
+from modelkin.casework.studies.files import parse_study
 from modelkin.casework.studies.report import study_language
 from modelkin.casework.studies.spec import replace_models
 from modelkin.errors import NotFound, StudyError, UsageError

@@ -17,7 +17,7 @@ from tests.casework.studies.test_shipped import rows_of
 from modelkin.casework.studies import load_study
 from modelkin.casework.studies.bench import Bench
 from modelkin.casework.studies.folder import Folder
-from modelkin.casework.studies.kinds import AnyForm
+from modelkin.casework.studies.kinds.forms import AnyForm
 from modelkin.describe.measures import MeasureRow, MeasureTable
 from modelkin.options import FetchOptions
 

@@ -9,7 +9,8 @@ import pytest
 from tests.casework.studies.test_files import GOOD
 from tests.casework.studies.tiny import Tiny, files
 
-from modelkin.casework.studies import parse_study, run_study
+from modelkin.casework.studies import run_study
+from modelkin.casework.studies.files import parse_study
 from modelkin.casework.studies.kinds.claim import sigmas
 
 EVIL = "<script>alert(1)</script>"

@@ -10,7 +10,8 @@ from tests.comparison.disguises import zoo_model
 from tests.comparison.expectations import DEEP
 
 import modelkin as mk
-from modelkin.casework.lab import Checkpoint, derive
+from modelkin.casework.lab import derive
+from modelkin.casework.lab.checkpoint import Checkpoint
 from modelkin.comparison.methods import Tested
 from modelkin.source import MemorySource
 

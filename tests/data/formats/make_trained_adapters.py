@@ -15,8 +15,8 @@ import transformers
 from peft import LoraConfig, get_peft_model
 from safetensors.torch import load_file, save_file
 
-from modelkin.casework.lab import Builder, load_recipes
-from modelkin.casework.lab.builder import encode
+from modelkin.casework.lab import load_recipes
+from modelkin.casework.lab.builder import Builder, encode
 
 HERE = Path(__file__).parent / "trained_adapters"
 ZOO = Path(__file__).parent.parent.parent / "zoo"

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 
-from modelkin.formats.safetensors import SafetensorsHeader, parse_header
+from modelkin.formats.safetensors import parse_header
+from modelkin.formats.safetensors.header import SafetensorsHeader
 
 FILE = "model-00002.safetensors"
 INDEX = "model.safetensors.index.json"

@@ -14,7 +14,8 @@ from collections.abc import Callable
 import safetensors
 
 from modelkin.errors import FormatError, HeaderError, IndexFileError
-from modelkin.formats.safetensors import SafetensorsHeader, header_length, parse_header
+from modelkin.formats.safetensors import header_length, parse_header
+from modelkin.formats.safetensors.header import SafetensorsHeader
 from modelkin.formats.shards import ShardIndex, parse_shard_index
 from modelkin.tensors import DTYPES
 from modelkin.untrusted import name_problem

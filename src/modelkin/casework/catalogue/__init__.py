@@ -20,7 +20,6 @@ from ._growth import ScaleCurves, scale_and_pattern
 from ._matrices import confusion, cosine_and_pearson, model_matrix, pair_matrices
 from ._overviews import comprehensive, experiments_summary, layer_decay, proof
 from ._spaces import principal_components, surfaces, trajectories
-from ._synthetic import CosineCell, expected_cosine_of_normals, synthetic_cosines
 from .bars import (
     Claim,
     Measured,
@@ -32,6 +31,7 @@ from .bars import (
     measure_comparison,
     type_summary,
 )
+from .synthetic import CosineCell, synthetic_cosines
 
 __all__ = [
     "Claim",
@@ -51,7 +51,6 @@ __all__ = [
     "confusion",
     "cosine_and_pearson",
     "distribution_by_type",
-    "expected_cosine_of_normals",
     "experiments_summary",
     "group_means",
     "input_minus_post",

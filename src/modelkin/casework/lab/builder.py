@@ -15,12 +15,12 @@ import numpy as np
 from msgspec.structs import asdict
 
 from . import derive
-from ._recipes import Recipe, RecipeBook
-from ._zoo import write_manifest
 from .checkpoint import Checkpoint, Floats, part_of, read_safetensors
 from .corpus import corpus_text
 from .extra import lab_module
+from .recipes import Recipe, RecipeBook
 from .training import Trained, Training, new_model, take_over, train
+from .zoo import write_manifest
 
 
 class Builder:

@@ -17,8 +17,8 @@ from modelkin.figures import draw
 from modelkin.message import say
 from modelkin.untrusted import records_csv
 
-from ._norms_figures import norms_figures
 from .norms import ALPHA, RELATIONS, GainInit, NormsResult, PairRelation, PairResult, TestResult
+from .norms_figures import norms_figures
 
 schemas[NormsResult] = "modelkin.norms/1"
 

@@ -14,9 +14,9 @@ from typing import Any, Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ._recipes import Recipe
 from .checkpoint import Part, layer_of, part_of
 from .extra import lab_module
+from .recipes import Recipe
 
 _WARM_UP: Final = 0.05
 _CLIP: Final = 1.0

@@ -1,5 +1,4 @@
 """The dispute about Solar and GLM, told from published measurements alone: nothing is downloaded."""
 
 from ._tell import replay_solar_glm
-from .figures import replay_figures
-from .view import replay_html, replay_markdown, replay_view, write_replay
+from .view import replay_view, write_replay

@@ -1,6 +1,6 @@
 """From evidence to an answer: a versioned rule, applied without looking at anything else."""
 
 from modelkin.comparison.verdict._decide import Identity, decide
-from modelkin.comparison.verdict._result import ComponentVerdict, Conclusion, Reading, Verdict
 from modelkin.comparison.verdict._rule import load_rule
+from modelkin.comparison.verdict.result import ComponentVerdict, Conclusion, Verdict
 from modelkin.comparison.verdict.words import GUESSED, NEVER, retold_by_equality, rounded_up

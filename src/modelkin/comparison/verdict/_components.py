@@ -20,8 +20,8 @@ from modelkin.comparison.methods import (
 from modelkin.message import Message, joined, say
 from modelkin.stats import bonferroni
 
-from ._result import ComponentVerdict, Conclusion
 from ._rule import DecisionRule
+from .result import ComponentVerdict, Conclusion
 
 
 def judge_component(tests: Sequence[Evidence], rule: DecisionRule, *, penalty: float) -> ComponentVerdict:

@@ -10,9 +10,9 @@ from modelkin.comparison.methods import Agreement, Contrast, Evidence, Skipped, 
 from modelkin.message import Message, say
 
 from ._components import certain_tests, judge_component, without_echoes
-from ._result import ComponentVerdict, Conclusion, Verdict
 from ._rule import DecisionRule
 from .pattern import pattern_of
+from .result import ComponentVerdict, Conclusion, Verdict
 from .words import headline, limitations, summary
 
 _SHARED = {Conclusion.SHARED, Conclusion.SHARED_PARTIAL, Conclusion.SHARED_REPARAMETRISED}

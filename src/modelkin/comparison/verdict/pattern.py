@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from modelkin.comparison.methods import EQUAL_VALUES, Evidence, Tested
 
-from ._result import ComponentVerdict, Conclusion, Reading
+from .result import ComponentVerdict, Conclusion, Reading
 
 _TABLES = frozenset({"embedding", "head"})
 _STREAM = _TABLES | {"norms", "residual"}

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from modelkin.message import Message, joined, say
 
-from ._result import ComponentVerdict, Conclusion, Reading, Verdict
+from .result import ComponentVerdict, Conclusion, Reading, Verdict
 
 EXPLAINED: frozenset[Reading | None] = frozenset(
     {"token-tables-only", "coordinates-only", "coordinates-so-far", "zeros-alone", "beginning-alone"}

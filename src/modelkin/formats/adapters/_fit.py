@@ -10,7 +10,7 @@ from modelkin.errors import UnsupportedFormat
 from modelkin.message import Message, say
 from modelkin.tensors import TensorIndex, TensorInfo
 
-from ._config import AdapterConfig
+from .config import AdapterConfig
 
 _PREFIX = "base_model.model."
 _PARTS = {

@@ -25,13 +25,13 @@ from modelkin.errors import (
     UnsupportedFormat,
 )
 from modelkin.formats._choice import ADAPTER_FILES
-from modelkin.formats._interface import Weights
 from modelkin.formats._open import chosen_file, read_weights
+from modelkin.formats.interface import Weights
 from modelkin.message import Message, say, told
 from modelkin.source import Fetcher, ModelRef, OverlaySource, Source
 from modelkin.untrusted import path_problem, plain, quoted
 
-from ._config import CONFIG_FILE, MAX_CONFIG_BYTES, AdapterConfig, parse_adapter_config
+from .config import CONFIG_FILE, MAX_CONFIG_BYTES, AdapterConfig, parse_adapter_config
 from .reading import ADAPTER_FOLDER, put_on_base, read_alone
 
 _MODEL_ENDINGS = (".safetensors", ".safetensors.index.json", ".gguf", ".onnx")

@@ -7,15 +7,15 @@ from dataclasses import dataclass, field, replace
 
 from modelkin.errors import NotFound, UnsupportedFormat
 from modelkin.formats._choice import ADAPTER_FILES
-from modelkin.formats._interface import Weights
 from modelkin.formats._open import read_weights
+from modelkin.formats.interface import Weights
 from modelkin.message import Message, Value, say
 from modelkin.source import Fetcher, Location
 from modelkin.tensors import TensorIndex, TensorInfo
 from modelkin.untrusted import quoted
 
-from ._config import CONFIG_FILE, AdapterConfig
 from ._fit import Fit, Update, fit_to_base, sort_out
+from .config import CONFIG_FILE, AdapterConfig
 from .storage import ExpertsLowRank, LowRank, Shifted
 
 ADAPTER_FOLDER = "adapter"

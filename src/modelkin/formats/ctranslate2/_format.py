@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from modelkin.errors import HeaderError
 from modelkin.formats._forward import Forward
-from modelkin.formats._interface import Request, Weights
+from modelkin.formats.interface import Request, Weights
 from modelkin.message import say
 from modelkin.source import ByteRange, FileInfo
 from modelkin.tensors import (

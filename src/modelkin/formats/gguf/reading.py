@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import final
 
 from modelkin.errors import HeaderError
-from modelkin.formats._interface import Request, Weights, taken_of_several
+from modelkin.formats.interface import Request, Weights, taken_of_several
 from modelkin.message import Message, say
 from modelkin.source import ByteRange, Fetcher, FileInfo
 from modelkin.tensors import TensorIndex

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import final
 
 from modelkin.errors import HeaderError
-from modelkin.formats._interface import Request, Weights, taken_of_several
+from modelkin.formats.interface import Request, Weights, taken_of_several
 from modelkin.message import Message, say
 from modelkin.source import FileInfo, Source
 from modelkin.tensors import DTYPES, Storage, TensorIndex, TensorInfo

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
-from modelkin.formats._interface import Request, Weights
+from modelkin.formats.interface import Request, Weights
 from modelkin.message import Message, say
 from modelkin.tensors import TensorIndex, TensorInfo
 from modelkin.untrusted import quoted

@@ -7,7 +7,7 @@ from typing import final
 
 from modelkin.errors import HeaderError, IndexFileError
 from modelkin.formats._choice import is_of_adapter
-from modelkin.formats._interface import Request, Weights
+from modelkin.formats.interface import Request, Weights
 from modelkin.formats.quantised import put_together
 from modelkin.formats.shards import MAX_INDEX_BYTES, join_shards, parse_shard_index, untrue_entries
 from modelkin.message import Message, say

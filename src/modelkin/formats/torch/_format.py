@@ -10,7 +10,7 @@ from typing import Final, final
 
 from modelkin.errors import HeaderError, IndexFileError, UnsupportedFormat
 from modelkin.formats._choice import is_torch_weights
-from modelkin.formats._interface import Request, Weights, taken_of_several
+from modelkin.formats.interface import Request, Weights, taken_of_several
 from modelkin.formats.quantised import put_together
 from modelkin.formats.shards import MAX_INDEX_BYTES, join_shards, parse_shard_index, untrue_entries
 from modelkin.formats.whisper_names import is_openai_whisper, whisper_config, whisper_name

@@ -1,7 +1,7 @@
 """What arithmetic can turn a trained model into, in numpy alone: from a `Checkpoint` to a new one.
 
-Randomness comes from the caller's generator, so every derived model is reproducible. Those in
-`FUNCTION_PRESERVING` leave the outputs as they were, up to rounding; the others change the model.
+Randomness comes from the caller's generator, so every derived model is reproducible. Recipes name these
+functions; ``docs/zoo.md`` says which of them leave what a model computes as it was.
 """
 
 from ._edits import merge_low_rank, prune_two_of_four, remove_direction, scale_inputs
@@ -23,7 +23,6 @@ from ._symmetries import (
 from ._vocabulary import extend_vocabulary, pad_vocabulary, renew_embeddings, reorder_vocabulary
 
 __all__ = [
-    "FUNCTION_PRESERVING",
     "add_noise",
     "cast",
     "copy_parts",
@@ -64,32 +63,3 @@ __all__ = [
     "turn_rope_pairs",
     "upcycle",
 ]
-
-FUNCTION_PRESERVING = frozenset(
-    {
-        "extend_vocabulary",
-        "flip_mlp_signs",
-        "flip_residual_signs",
-        "fold_gains",
-        "insert_gains",
-        "insert_idle_layer",
-        "mix_values",
-        "pad_vocabulary",
-        "permute_experts",
-        "permute_heads",
-        "permute_mlp_units",
-        "permute_residual",
-        "reorder_vocabulary",
-        "rotate_residual",
-        "scale_heads",
-        "scale_mlp_units",
-        "scale_residual",
-        "turn_rope_pairs",
-        "upcycle",
-    }
-)
-"""Names of the functions here that do not change what a model computes (for its old tokens).
-
-`upcycle` does not as long as it adds no noise; `reorder_vocabulary` renumbers tokens. `scale_inputs` does not
-either, in models with Llama's norms; it is left out, as others have none to scale.
-"""

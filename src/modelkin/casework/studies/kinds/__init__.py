@@ -13,7 +13,6 @@ from ._routers import Routers
 from ._shuffle import Shuffle
 from ._vectors import Vectors
 from .claim import Argument
-from .forms import AnyForm, AnyTokenizerForm, Form, TokenizerForm
 
 KINDS: tuple[type[Experiment], ...] = (
     Measures,

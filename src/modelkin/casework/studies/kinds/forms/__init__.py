@@ -4,10 +4,10 @@ Each has the columns or keys that were published, and no others: what a number w
 data of the experiment, next to the same number.
 """
 
-from ._form import CATEGORIES, Form
 from ._rows import Detailed, Layerwise, Windows
 from ._squares import Confusion, Within
 from ._sums import Decay, MatchedLayers, Overview, WithControl
-from ._tokenizers import AnyTokenizerForm, BothTokenizers, TokenizerForm
+from .form import CATEGORIES
+from .tokenizers import AnyTokenizerForm, BothTokenizers
 
 AnyForm = Layerwise | Windows | Detailed | Confusion | Within | Decay | MatchedLayers | WithControl | Overview

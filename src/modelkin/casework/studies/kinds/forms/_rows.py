@@ -9,7 +9,7 @@ from modelkin.casework.studies.bench import Bench
 from modelkin.casework.studies.reading import AliasPair, Earlier
 from modelkin.describe.measures import MeasureTable
 
-from ._form import CATEGORIES, Cells, Form, facing_cells
+from .form import CATEGORIES, Cells, Form, facing_cells
 
 Tensors = Mapping[tuple[str, str, str], Mapping[str, str]]
 BothTensors = tuple[Mapping[str, str], Mapping[str, str]]

@@ -11,7 +11,7 @@ from modelkin.casework.studies.saved import square
 from modelkin.describe.measures import MeasureTable, find_measure
 from modelkin.message import say
 
-from ._form import TENSOR_NAMES, Form
+from .form import TENSOR_NAMES, Form
 
 
 class Squares(Form, tag="squares"):

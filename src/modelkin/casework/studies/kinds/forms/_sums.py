@@ -13,7 +13,7 @@ from modelkin.casework.studies.reading import AliasPair, Controls, Earlier, Name
 from modelkin.casework.studies.saved import far_apart
 from modelkin.describe.measures import MeasureTable
 
-from ._form import CATEGORIES, Form, facing, facing_values
+from .form import CATEGORIES, Form, facing, facing_values
 
 
 def _mean(values: Sequence[float] | np.ma.MaskedArray[Any, Any]) -> float | None:

@@ -12,7 +12,7 @@ from modelkin.document import to_json
 from modelkin.document.codec import schemas
 from modelkin.untrusted import records_csv
 
-from ._cosines import PUBLISHED_WIDTH, CosineStudy, DrawnCosines, PublishedCosine
+from .cosines import PUBLISHED_WIDTH, CosineStudy, DrawnCosines, PublishedCosine
 
 schemas[CosineStudy] = "modelkin.cosines/1"
 

@@ -14,8 +14,8 @@ from modelkin.message import say
 from modelkin.structs import ByName, Fields, Refused, convert, inside, missing
 
 from ._roles import Part, Role
-from ._spaces import Positions, SizeName, SpaceName
 from .notation import Expression, Slot, parse_product, split_pattern
+from .spaces import Positions, SizeName, SpaceName
 
 Kind = Literal["decoder", "encoder", "encoder-decoder"]
 Norm = Literal["rms", "rms-one-plus", "layer"]
