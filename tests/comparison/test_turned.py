@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from modelkin.comparison.alignment import polar_factor
-from modelkin.comparison.relation.turned import Floats, Vectors, learned_turn
+from modelkin.comparison.relation.turned import Floats, Table, learned_turn, levels_before
 
 WIDTH = 128
 RNG = np.random.default_rng(7)
@@ -14,11 +14,12 @@ TURN = polar_factor(RNG.normal(size=(WIDTH, WIDTH))).astype(np.float32)
 """From the candidate's coordinates to the base's."""
 
 
-def rows(n: int, change: float = 0.0) -> Vectors:
+def rows(n: int, change: float = 0.0) -> Table:
     """Return rows over both streams, the candidate's changed by so much in a few directions."""
     base = RNG.normal(size=(n, WIDTH))
     added = RNG.normal(size=(n, 2)) @ RNG.normal(size=(2, WIDTH)) / 2**0.5
-    return ((base + change * added) @ TURN.T).astype(np.float32), base.astype(np.float32)
+    made = ((base + change * added) @ TURN.T).astype(np.float32), base.astype(np.float32)
+    return lambda: made
 
 
 def poor(size: float) -> Floats:
@@ -36,8 +37,8 @@ def test_rows_that_nobody_changed_teach_a_map_however_poor_the_first_is(size, wi
 
 
 def test_without_anything_in_common_there_is_no_map():
-    mine, _ = rows(2000)
-    assert learned_turn(poor(0.05), [(mine, rows(2000)[1])]) is None
+    mine, theirs = rows(2000)()[0], rows(2000)()[1]
+    assert learned_turn(poor(0.05), [lambda: (mine, theirs)]) is None
 
 
 @pytest.mark.parametrize(("n_tokens", "n_layers"), [(800, 2), (400, 6)])
@@ -47,6 +48,38 @@ def test_what_a_quantiser_took_from_a_layer_is_not_learned_into_a_wide_map(n_tok
     base = RNG.normal(size=(300, WIDTH)).astype(np.float32)
     coarse = base + RNG.uniform(-0.01, 0.01, size=base.shape)
     layer = (coarse @ TURN.T).astype(np.float32), base
-    found = learned_turn(poor(0.05), [rows(n_tokens), *(layer for _ in range(n_layers))])
+    found = learned_turn(poor(0.05), [rows(n_tokens), *((lambda: layer) for _ in range(n_layers))])
     assert found is not None
     assert np.linalg.norm(found.matrix - TURN) / WIDTH**0.5 < 1e-5
+
+
+def quantised(rows: np.ndarray, error: float, gain: Floats, *, levels: int) -> tuple[Floats, Floats]:
+    """Return rows on symmetric levels of their own, off by the error of a map, and how far each may be."""
+    step = np.abs(rows).max(axis=1, keepdims=True) / levels if levels else 0.0
+    made = (np.round(rows / step) * step if levels else rows) * gain
+    lengths = np.sqrt(np.mean(made**2, axis=1, keepdims=True))
+    steps = np.broadcast_to(12**0.5 * error * lengths, rows.shape).astype(np.float32)
+    # At width 4,096, numbers were off by a step and not by the third of one that the error is.
+    return (made + steps * RNG.normal(size=rows.shape)).astype(np.float32), steps
+
+
+@pytest.mark.parametrize("error", [3e-6, 3e-5])
+@pytest.mark.parametrize("spread", [0.0, 0.5, 1.5])
+def test_levels_are_found_in_rows_of_all_lengths_read_through_gains_of_all_sizes(spread, error):
+    """One step for all of them took the numbers behind small gains for levels of their own."""
+    rows = RNG.normal(size=(64, 512)) * np.exp(spread * RNG.normal(size=(64, 1)))
+    gain = np.exp(0.4 * RNG.normal(size=512)).astype(np.float32)
+    gain[::100] *= 0.1
+    found = levels_before(*quantised(rows, error, gain, levels=127), gain)
+    assert found is not None
+    lattice, steps = found
+    assert (lattice.bits, lattice.group, lattice.levels) == (8, 512, "symmetric")
+    wanted = np.abs(rows).max(axis=1, keepdims=True) / 127 * gain
+    assert np.allclose(steps, wanted, rtol=0.01)
+
+
+@pytest.mark.parametrize("error", [1e-6, 1e-4, 1e-3])
+def test_numbers_that_no_quantiser_touched_are_on_no_levels(error):
+    gain = np.exp(0.4 * RNG.normal(size=256)).astype(np.float32)
+    made = quantised(RNG.standard_t(4, size=(64, 256)), error, gain, levels=0)
+    assert levels_before(*made, gain) is None

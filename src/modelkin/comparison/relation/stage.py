@@ -22,7 +22,7 @@ from .orders import Matrices, Orders, layer_orders, residual_order
 from .result import TensorChange
 from .shapes import changed_widths
 from .spectrum import leading_direction
-from .turned import Turn, TurnedReader, learned_turn, turned_tables
+from .turned import Turn, TurnedMatrices, TurnedReader, learned_turn, turned_tables
 
 Layers = Sequence[tuple[int, int]]
 _WRITERS = ("attention_output", "mlp_down", "expert_down")
@@ -138,13 +138,13 @@ def _rotated(
     if not facing:
         return Deltas(skipped=say("delta-order"))
     orders, moved = Orders(), frozenset({*_UNITS, "heads"})
-    matrices, rows = turned_tables(pair.models, reader, rotation, facing)
+    matrices = TurnedMatrices(pair.models, matrix=rotation)
     numbers = sorted({item.layer for item in facing if item.layer is not None})
     first = [item for item in facing if item.layer in numbers[:1]]
+    outside = [item for item in facing if item.layer is None]
     # Orders are searched for in the coordinates found; they need no better ones.
     layer_orders(orders, matrices, first, moved=moved, seed=seed)
-    own = [found for item in first if (found := reader.vectors(item, orders, matrices)) is not None]
-    turn = learned_turn(rotation, [*rows, *own])
+    turn = learned_turn(rotation, turned_tables(reader, [*outside, *first], orders, matrices))
     if turn is None:
         return Deltas(skipped=say("delta-rotated"))
     matrices.matrix = turn.matrix

@@ -9,8 +9,9 @@ changes are not seen.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +19,6 @@ import numpy.typing as npt
 from modelkin.architecture import Role
 from modelkin.comparison.alignment import polar_factor
 from modelkin.comparison.methods import acting_gain
-from modelkin.model import Model
 from modelkin.tensors import TensorSlice
 
 from .deltas import DeltaReader, lattice_of
@@ -31,6 +31,9 @@ from .steps import effective_format, stored_steps
 Floats = npt.NDArray[np.float32]
 Vectors = tuple[Floats, Floats]
 """Rows over the residual stream of the candidate and of the base, gains folded in."""
+Table = Callable[[], Vectors]
+"""Makes such rows when they are needed: those of a layer 4,096 wide take 800 MB, besides what they are made
+from."""
 
 _NORM_OF = {
     Role.ATTENTION_QUERY.value: Role.ATTENTION_NORM,
@@ -74,6 +77,12 @@ _FAR = 4.0
 """Steps by which some number must be off: otherwise it is a copy, and no levels are searched for."""
 _APART, _LONGEST = 3.0, 12.0
 """Fewest steps between two levels, and most steps across numbers that belong to one level."""
+_STRETCHED = (1.0, 4.0)
+"""Factors of the steps that are tried: a map is off by more in some directions than in most, and levels are
+often thousands of steps apart."""
+_BLURRED = 2.0
+"""Steps of a line up to which a number helps to find levels. Where a gain is small, numbers are further off:
+they would join two levels."""
 _MOST_LEVELS = 256
 """Of codes of eight bits, the longest that are looked for."""
 _EXACT = 1e-3
@@ -174,17 +183,24 @@ class TurnedReader(DeltaReader):
 
     error: float = 0.0
 
-    def vectors(self, item: FacingTensors, orders: Orders, matrices: TurnedMatrices) -> Vectors | None:
-        """Return a matrix's vectors over the residual stream, unrotated, in the order of the candidate."""
+    def table(self, item: FacingTensors, orders: Orders, matrices: TurnedMatrices) -> Table | None:
+        """Return what makes a matrix's vectors over the residual stream, unrotated, in the base's order."""
         read = matrices.raw(item) if can_be_turned(item) else None
         if read is None:
             return None
-        mine, theirs = (matrices.folded(item, side, values) for side, values in enumerate(read))
-        if item.axes[0] == _RESIDUAL:
-            mine, theirs = mine.T, theirs.T
         other = 1 if item.axes[0] == _RESIDUAL else 0
-        order = self._line_order(item, orders, other, len(mine), len(theirs))
-        return None if order is None else (mine[order.mine], theirs[order.theirs])
+        order = self._line_order(item, orders, other, read[0].shape[other], read[1].shape[other])
+
+        def made() -> Vectors:
+            assert read is not None
+            assert order is not None
+            mine, theirs = read if other == 0 else (read[0].T, read[1].T)
+            return (
+                matrices.folded(item, 0, mine[order.mine]),
+                matrices.folded(item, 1, theirs[order.theirs]),
+            )
+
+        return None if order is None else made
 
     def token_vectors(self, item: FacingTensors, matrices: TurnedMatrices) -> Vectors | None:
         """Return rows of shared tokens, gains folded in."""
@@ -259,39 +275,62 @@ def levels_before(turned: Floats, steps: Floats, gain: Floats) -> tuple[Lattice,
     """
     if not np.all(np.abs(gain) > _ARITHMETIC):
         return None
-    plain, floor = turned / gain, float(np.median(steps / np.abs(gain)))
+    noise = np.asarray(steps / np.abs(gain), np.float32)
+    # Lines differ in length, and the error of the map with them: each is measured in steps of its own.
+    own = np.median(noise, axis=1, keepdims=True)
+    own = np.asarray(np.where(own > 0, own, 1.0), np.float32)
+    plain, noise = np.asarray(turned / gain / own, np.float32), np.asarray(noise / own, np.float32)
     for size in group_sizes(plain.shape[1]):
         whole = plain.shape[1] // size * size
-        groups = plain[:, :whole].reshape(-1, size)
-        some = groups[:: max(1, len(groups) // _TRIED)]
-        if sum(_gathered(group, floor) is not None for group in some) < _NEARLY_ALL * len(some):
+        groups, blurs = (values[:, :whole].reshape(-1, size) for values in (plain, noise))
+        some = slice(None, None, max(1, len(groups) // _TRIED))
+        tried = [_gathered(*pair) is not None for pair in zip(groups[some], blurs[some], strict=True)]
+        if sum(tried) < _NEARLY_ALL * len(tried):
             continue
         made = plain.copy()
-        gathered = [(group if (one := _gathered(group, floor)) is None else one) for group in groups]
+        pairs = zip(groups, blurs, strict=True)
+        gathered = [(group if (one := _gathered(group, blur)) is None else one) for group, blur in pairs]
         made[:, :whole] = np.stack(gathered).reshape(len(plain), whole)
-        found = find_lattice(made, lambda some: np.full(some.shape, floor, np.float32))
+        found = find_lattice(made, np.ones_like)
         if found is not None:
-            return found, np.asarray(level_steps(made, found) * np.abs(gain), np.float32)
+            return found, np.asarray(level_steps(made, found) * own * np.abs(gain), np.float32)
     return None
 
 
-def _gathered(line: Floats, step: float) -> Floats | None:
-    """Merge numbers that are no further apart than rounding explains; None if there are too many."""
-    order = np.argsort(line)
-    held = line[order]
+def _gathered(line: Floats, blur: Floats) -> Floats | None:
+    """Merge numbers that are no further apart than rounding explains; None if there are too many.
+
+    Numbers whose own step is long take the nearest place of the others, if it is within what explains them.
+    """
+    sharp = blur <= _BLURRED
+    if 2 * np.count_nonzero(sharp) < len(line):
+        return None
+    tried = (_levels_of(line[sharp], factor * float(np.median(blur[sharp]))) for factor in _STRETCHED)
+    levels = next((found for found in tried if found is not None), None)
+    return None if levels is None else _snapped(line, levels, np.where(sharp, np.inf, _APART * blur))
+
+
+def _levels_of(numbers: Floats, step: float) -> Floats | None:
+    """Return the places that numbers gather at, in order; None if they do not."""
+    held = np.sort(numbers)
     group = np.concatenate([[0], np.cumsum(np.diff(held) > _APART * step)])
     count = int(group[-1]) + 1
     starts = np.searchsorted(group, np.arange(count))
     ends = np.append(starts[1:], len(held)) - 1
-    if count > min(_MOST_LEVELS, len(line) - 1) or float((held[ends] - held[starts]).max()) > _LONGEST * step:
+    if count > min(_MOST_LEVELS, len(held) - 1) or float((held[ends] - held[starts]).max()) > _LONGEST * step:
         return None
-    means = np.bincount(group, weights=held) / np.bincount(group)
-    found = np.empty_like(line)
-    found[order] = means[group]
-    return found
+    return np.asarray(np.bincount(group, weights=held) / np.bincount(group), np.float32)
 
 
-def learned_turn(first: Floats, tables: Sequence[Vectors]) -> Turn | None:
+def _snapped(line: Floats, levels: Floats, reach: Floats) -> Floats:
+    """Move each number to the nearest level, if that is within its reach."""
+    right = np.clip(np.searchsorted(levels, line), 1, max(1, len(levels) - 1))
+    right, left = np.minimum(right, len(levels) - 1), right - 1
+    nearest = np.where(line - levels[left] < levels[right] - line, levels[left], levels[right])
+    return np.asarray(np.where(np.abs(nearest - line) <= reach, nearest, line), np.float32)
+
+
+def learned_turn(first: Floats, tables: Sequence[Table]) -> Turn | None:
     """Learn the map again from all rows at hand; those that changed least count most.
 
     Training moves token rows too, so a map learned from them alone is off by that. What an adapter changes is
@@ -313,35 +352,47 @@ def learned_turn(first: Floats, tables: Sequence[Vectors]) -> Turn | None:
     if not tables:
         return None
     matrix, wide = first, max(first.shape) > _WIDEST
-    judged = [_some(table) for table in tables] if wide else tables
-    left = [_left(matrix, *table) for table in judged]
+    judged = [_Judged.of(table, most=_JUDGED if wide else None) for table in tables]
+    left = [_left(matrix, *table.rows) for table in judged]
     error, weights = math.inf, [0.0 for _ in tables]
     for _ in range(_ROUNDS):
-        before, error = error, _error(tables, left)
+        before, error = error, _error(judged, left)
         used, weights = weights, [1 / (each**2 + _ARITHMETIC**2) for each in left]
         good = error <= _WIDE_ENOUGH and not _weighed_anew(used, weights)
         if wide and (good or error > _BETTER * before):
             break
-        told = _telling(tables, weights) if wide else [True for _ in tables]
-        chosen = [(*pair, weight) for pair, weight, one in zip(tables, weights, told, strict=True) if one]
-        matrix = _procrustes(chosen, wide=wide)
-        left = [_left(matrix, *table) for table in judged]
+        told = _telling(judged, weights) if wide else [True for _ in tables]
+        chosen = [(table, weight) for table, weight, one in zip(tables, weights, told, strict=True) if one]
+        matrix = _procrustes(chosen, first.shape, wide=wide)
+        left = [_left(matrix, *table.rows) for table in judged]
     if min(left) > _HOLDS:
         return None
-    n = sum(len(mine) for (mine, _), each in zip(tables, left, strict=True) if each <= _HOLDS)
-    return Turn(matrix=matrix, n_rows=n, error=_error(tables, left))
+    n = sum(table.n_rows for table, each in zip(judged, left, strict=True) if each <= _HOLDS)
+    return Turn(matrix=matrix, n_rows=n, error=_error(judged, left))
 
 
-def _error(tables: Sequence[Vectors], left: Sequence[float]) -> float:
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Judged:
+    """Rows of a table by which a map is judged."""
+
+    rows: Vectors
+    n_rows: int
+    """Of the whole table."""
+
+    @classmethod
+    def of(cls, table: Table, *, most: int | None) -> _Judged:
+        mine, theirs = table()
+        n_rows = len(mine)
+        if most is not None and n_rows > most:
+            spread = np.linspace(0, n_rows - 1, most).astype(np.intp)
+            mine, theirs = mine[spread], theirs[spread]
+        return cls(rows=(mine, theirs), n_rows=n_rows)
+
+
+def _error(tables: Sequence[_Judged], left: Sequence[float]) -> float:
     """Estimate the error of a map from what it leaves of each table."""
-    known = sum(len(mine) / (each**2 + _ARITHMETIC**2) for (mine, _), each in zip(tables, left, strict=True))
-    return math.sqrt(tables[0][0].shape[1] / known)
-
-
-def _some(table: Vectors) -> Vectors:
-    """Return rows spread over a table."""
-    rows = np.linspace(0, len(table[0]) - 1, min(len(table[0]), _JUDGED)).astype(np.intp)
-    return table[0][rows], table[1][rows]
+    known = sum(table.n_rows / (each**2 + _ARITHMETIC**2) for table, each in zip(tables, left, strict=True))
+    return math.sqrt(tables[0].rows[0].shape[1] / known)
 
 
 def _weighed_anew(used: Sequence[float], weights: Sequence[float]) -> bool:
@@ -353,28 +404,30 @@ def _weighed_anew(used: Sequence[float], weights: Sequence[float]) -> bool:
     return max(factors) > _OTHER_WEIGHTS * min(factors)
 
 
-def _telling(tables: Sequence[Vectors], weights: Sequence[float]) -> list[bool]:
+def _telling(tables: Sequence[_Judged], weights: Sequence[float]) -> list[bool]:
     """Say which tables are worth a product: the best ones, until the others together add little."""
-    known = [len(mine) * weight for (mine, _), weight in zip(tables, weights, strict=True)]
+    known = [table.n_rows * weight for table, weight in zip(tables, weights, strict=True)]
     order = np.argsort(known)[::-1].tolist()
     found, rows, told = [False for _ in tables], 0, 0.0
     for place in order:
-        if rows >= _ENOUGH_ROWS * tables[0][0].shape[1] and sum(known) - told < _SPARED * sum(known):
+        if rows >= _ENOUGH_ROWS * tables[0].rows[0].shape[1] and sum(known) - told < _SPARED * sum(known):
             break
-        found[place], rows, told = True, rows + len(tables[place][0]), told + known[place]
+        found[place], rows, told = True, rows + tables[place].n_rows, told + known[place]
     return found
 
 
-def _procrustes(tables: Sequence[tuple[Floats, Floats, float]], *, wide: bool) -> Floats:
+def _procrustes(tables: Sequence[tuple[Table, float]], shape: tuple[int, ...], *, wide: bool) -> Floats:
     # Tables of wide models already take half a gigabyte: they are not widened to double.
     kind = np.float32 if wide else np.float64
-    cross = np.zeros((tables[0][0].shape[1], tables[0][1].shape[1]))
-    for mine, theirs, weight in tables:
+    cross = np.zeros(shape)
+    for table, weight in tables:
+        mine, theirs = table()
         # No table counts more than another because of the size of its numbers.
         scale = _size(mine) * _size(theirs)
         if scale > 0:
             product = np.asarray(mine, kind).T @ np.asarray(theirs, kind)
-            cross += weight / scale * product
+            product *= kind(weight / scale)
+            cross += product
     return polar_factor(cross).astype(np.float32)
 
 
@@ -392,10 +445,19 @@ def _size(values: Floats) -> float:
 
 
 def turned_tables(
-    models: tuple[Model, Model], reader: TurnedReader, first: Floats, facing: Sequence[FacingTensors]
-) -> tuple[TurnedMatrices, list[Vectors]]:
-    """Return matrices rotated by a first map, and rows of shared tokens to learn a better one."""
-    matrices = TurnedMatrices(models, matrix=first)
-    outside = [item for item in facing if item.layer is None and item.role in TOKEN_ROLES]
-    found: Iterator[Vectors | None] = (reader.token_vectors(item, matrices) for item in outside)
-    return matrices, [rows for rows in found if rows is not None]
+    reader: TurnedReader, facing: Sequence[FacingTensors], orders: Orders, matrices: TurnedMatrices
+) -> list[Table]:
+    """Return rows to learn a better map from: of shared tokens, and of layers whose orders are known."""
+    made: list[Table] = []
+    for item in facing:
+        if item.layer is not None:
+            found = reader.table(item, orders, matrices)
+        else:
+            rows = reader.token_vectors(item, matrices) if item.role in TOKEN_ROLES else None
+            found = None if rows is None else partial(_kept, rows)
+        made += [] if found is None else [found]
+    return made
+
+
+def _kept(rows: Vectors) -> Vectors:
+    return rows
