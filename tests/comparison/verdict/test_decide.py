@@ -590,7 +590,7 @@ def test_rules_of_earlier_results_can_still_be_read(name):
 
 
 def test_the_rule_is_strict_data():
-    assert RULE.version == "4"
+    assert RULE.version == "5"
     assert math.isclose(sum(RULE.stages.values()), 1.0)
 
 
@@ -620,7 +620,28 @@ def test_a_limit_that_no_effect_reaches_is_not_told_as_one():
     assert "above 0.01 in mlp would have been found" in told
     assert "No shared direction could have been found reliably in embedding" in told
     assert "1.3" not in told
-    alone = str(judged([blind("embedding", 1.0)]).summary)
-    assert "would have been found" not in alone
-    assert "reliably in embedding" in alone
     assert "reliably" not in str(judged([blind("embedding", 0.99)]).summary)
+
+
+def test_what_could_not_have_been_found_at_any_size_was_not_tested():
+    both = judged([null("mlp"), blind("embedding")])
+    assert both.conclusion is Conclusion.NO_EVIDENCE
+    assert both.components["embedding"].conclusion is Conclusion.NOT_TESTABLE
+    alone = judged([blind("embedding", 1.0)])
+    assert alone.conclusion is Conclusion.NOT_TESTABLE
+    assert "not even equal weights would have been found reliably" in str(alone.summary)
+    assert judged([blind("embedding", 0.99)]).conclusion is Conclusion.NO_EVIDENCE
+    # One test that could have found something is enough, and a finding is a finding.
+    assert judged([blind("mlp"), null("mlp")]).conclusion is Conclusion.NO_EVIDENCE
+    assert judged([replace(found("mlp", log10_p=-30), detection_limit=1.3)]).related
+
+
+def test_beside_a_finding_a_blind_test_keeps_the_claim_narrow():
+    verdict = judged([found("mlp", log10_p=-30), blind("embedding")])
+    assert verdict.conclusion is Conclusion.SHARED_PARTIAL
+    assert verdict.components["embedding"].conclusion is Conclusion.NO_EVIDENCE
+
+
+def test_earlier_rules_called_everything_tested():
+    verdict = decide([blind("mlp")], load_rule("rule-4"), candidate="B", base="A", stage="deep")
+    assert verdict.conclusion is Conclusion.NO_EVIDENCE

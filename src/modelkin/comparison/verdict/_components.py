@@ -45,10 +45,10 @@ def judge_component(tests: Sequence[Evidence], rule: DecisionRule, *, penalty: f
     if not made:
         reasons = sorted({test.reason for test in tests if isinstance(test, Skipped)}, key=str)
         reasons += _measures(tests)
-        return _not_testable(joined(reasons or [say("nothing-to-test")]))
+        return not_testable(joined(reasons or [say("nothing-to-test")]))
     if not certain and all(FEW_ORDERS in test.flags for test in made):
         # Nothing could have been found, so finding nothing says nothing.
-        return _not_testable(say("few-orders", n=max(test.n for test in made), p=LOG10_ALPHA))
+        return not_testable(say("few-orders", n=max(test.n for test in made), p=LOG10_ALPHA))
     shared, other = _split_layers(by_layer, rule) if certain else ((), ())
     return ComponentVerdict(
         conclusion=_conclusion(without_echoes(certain, rule), other),
@@ -81,7 +81,8 @@ def without_echoes(found: Sequence[Tested], rule: DecisionRule) -> list[Tested]:
     ]
 
 
-def _not_testable(reason: Message) -> ComponentVerdict:
+def not_testable(reason: Message) -> ComponentVerdict:
+    """Judge a component of which nothing can be said."""
     return ComponentVerdict(
         conclusion=Conclusion.NOT_TESTABLE, log10_p=None, effect=None, n_tests=0, reason=reason
     )

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from modelkin.comparison.methods import Agreement, Contrast, Evidence, Skipped, Tested
 from modelkin.message import Message, say
 
-from ._components import certain_tests, judge_component, without_echoes
+from ._components import certain_tests, judge_component, not_testable, without_echoes
 from ._rule import DecisionRule
 from .pattern import pattern_of
 from .result import ComponentVerdict, Conclusion, Verdict
@@ -66,6 +66,8 @@ def decide(
             )
             for name, item in judged.items()
         }
+    else:
+        judged = {name: _seen(evidence, name, item, rule) for name, item in judged.items()}
     judged = {
         name: _without_counterpart(
             [test for test in evidence if test.component == name], item, rule, (unfaced or {}).get(name, ())
@@ -135,6 +137,22 @@ def decide(
         rule=say("rule", n=rule.version),
         stage=stage,
     )
+
+
+def _seen(
+    evidence: Sequence[Evidence], name: str, item: ComponentVerdict, rule: DecisionRule
+) -> ComponentVerdict:
+    """Call a component not testable if no test of it could have found even equal weights.
+
+    Only where nothing is shared, so that a pair is not cleared by blind tests. Beside a finding, "no evidence"
+    in the rest keeps the claim narrow.
+    """
+    tests = [test for test in evidence if test.component == name and isinstance(test, Tested)]
+    contrasted = any(test.component == name and isinstance(test, Contrast) for test in evidence)
+    limits = [test.detection_limit for test in tests]
+    if not tests or contrasted or any(limit is None or limit < rule.blind_from for limit in limits):
+        return item
+    return not_testable(say("blind", n=max(test.n for test in tests)))
 
 
 def _only_in_changed_coordinates(

@@ -12,7 +12,7 @@ from importlib import resources
 from modelkin.errors import SpecError
 from modelkin.message import say
 
-CURRENT = "rule-4"
+CURRENT = "rule-5"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +23,8 @@ class DecisionRule:
     log10_p: float
     effect_floor: float
     matched_floor: int
+    blind_from: float
+    """Detection limit from which a test finds nothing reliably, so that finding nothing says nothing."""
     layer_log10_p: float
     body: Sequence[str]
     """Components of which one must be shared before a whole model is called shared; empty for any."""

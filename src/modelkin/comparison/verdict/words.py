@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from modelkin.message import Message, joined, say
@@ -169,7 +169,8 @@ def _verdict(
             form = "ranked" if ranked else "own-layers" if contrasted else "reparametrised"
             return _with_rest(say(f"summary.shared-{form}", pair=pair, parts=_named(shared)), components)
         case Conclusion.NO_EVIDENCE:
-            return _no_evidence(pair, limits)
+            blind = [name for name, item in components.items() if item.reason and item.reason.code == "blind"]
+            return _no_evidence(pair, limits, blind)
         case Conclusion.NOT_TESTABLE:
             reasons = dict.fromkeys(item.reason for item in components.values() if item.reason)
             told = [reason for reason in reasons if reason][:3]
@@ -265,12 +266,12 @@ def _parts(reason: Message) -> list[Message]:
     return [part for part in parts if isinstance(part, Message)] if isinstance(parts, tuple) else []
 
 
-def _no_evidence(pair: Message, limits: Mapping[str, float]) -> Message:
-    """Say what would have been found, for the most and the least sensitive component.
+def _no_evidence(pair: Message, limits: Mapping[str, float], blind: Sequence[str]) -> Message:
+    """Say what would have been found, for the most and the least sensitive component, and where nothing.
 
     This applies to weights in their places: a disguise hides more.
     """
-    never = [name for name in sorted(limits) if limits[name] >= NEVER]
+    never = sorted({*blind, *(name for name in limits if limits[name] >= NEVER)})
     said = _found_from(pair, {name: limit for name, limit in limits.items() if name not in never})
     return say("sentences", said=(said, say("summary.never", parts=_named(never)))) if never else said
 
