@@ -235,6 +235,13 @@ def test_strangers_that_repeat_themselves_or_were_rounded_are_not_accused(change
     assert all(item.effect.value < 0.2 for item in found if isinstance(item, Contrast))
 
 
+def test_layers_that_teach_no_coordinates_are_not_called_too_few(monkeypatch):
+    monkeypatch.setattr("modelkin.comparison.methods.own_layers.contrasts_of_folds", lambda *_, **__: [])
+    monkeypatch.setattr("modelkin.comparison.methods.own_layers.contrast_in", lambda *_, **__: None)
+    found, _ = held_against(zoo_model("twin-1"), zoo_model("base"))
+    assert [item.reason.code for item in found if isinstance(item, Skipped)] == ["own-layers-untaught"]
+
+
 def test_a_model_that_is_one_layer_throughout_is_not_tested():
     found, _ = held_against(one_layer(zoo_model("twin-1")), one_layer(zoo_model("base")))
     assert [item.reason.code for item in found if isinstance(item, Skipped)] == ["own-layers-repeated"]

@@ -13,13 +13,13 @@ from tests.document.test_comparison_view import drawn, flat
 import modelkin as mk
 from modelkin.casework.lab import derive
 from modelkin.comparison import ControlResult
-from modelkin.comparison.methods import Agreement, Contrast, Effect, Mismatched, Rank, Tested
+from modelkin.comparison.methods import Agreement, Contrast, Effect, Mismatched, Rank, Skipped, Tested
 from modelkin.comparison.verdict import Conclusion
 from modelkin.document import load_language, report_html
 from modelkin.document.folder import report_markdown
 from modelkin.document.results import schema
 from modelkin.document.views.alignment import layer_rows
-from modelkin.document.views.words import ranked_among, ranked_text
+from modelkin.document.views.words import not_examined, ranked_among, ranked_text
 from modelkin.errors import FormatError
 from modelkin.message import say
 from modelkin.source import MemorySource
@@ -122,6 +122,15 @@ def test_what_was_tested_in_the_wrong_coordinates_is_said_to_be_not_examined(rot
     assert "embedding, head, residual: it was tested only in coordinates that the models do not share" in text
     components = text.partition("Components")[2].partition("Which parts")[0]
     assert "not testable" not in components
+
+
+def test_what_another_test_examined_is_no_gap():
+    narrow = compared(zoo_model("fewer-dimensions"), zoo_model("base"))
+    assert {"mlp", "attention"} <= {test.component for test in narrow.evidence if isinstance(test, Skipped)}
+    gaps = [line for line in not_examined(narrow, ENGLISH) if "hidden sizes differ" in line]
+    assert gaps
+    assert not any("mlp" in line or "attention" in line for line in gaps)
+    assert all("norms" in line for line in gaps)
 
 
 def test_of_strangers_no_pairing_of_layers_is_shown(strangers):

@@ -139,7 +139,7 @@ class OwnLayers(Method):
             return say("own-layers-repeated")
         attempts = self._attempts(pair, layers, both, facing)
         best = max(attempts, key=_strength, default=None)
-        return TOO_FEW_LAYERS if best is None else best
+        return say("own-layers-untaught") if best is None else best
 
     def _attempts(
         self,

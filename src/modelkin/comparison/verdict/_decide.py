@@ -144,8 +144,8 @@ def _seen(
 ) -> ComponentVerdict:
     """Call a component not testable if no test of it could have found even equal weights.
 
-    Only where nothing is shared, so that a pair is not cleared by blind tests. Beside a finding, "no evidence"
-    in the rest keeps the claim narrow.
+    Only where nothing is shared, so that a pair is not cleared by blind tests. Beside a finding, saying "no
+    evidence" of the rest keeps the claim narrow.
     """
     tests = [test for test in evidence if test.component == name and isinstance(test, Tested)]
     contrasted = any(test.component == name and isinstance(test, Contrast) for test in evidence)
