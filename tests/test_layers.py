@@ -11,7 +11,7 @@ import modelkin
 
 ROOT = Path(modelkin.__file__).parent
 ORDER = [
-    {"errors", "_version", "message", "structs", "untrusted"},
+    {"errors", "_version", "message", "structs", "untrusted", "written"},
     {"options", "progress", "stats", "demo"},
     {"source"},
     {"tensors", "tokenizer"},
@@ -43,13 +43,11 @@ MAY_IMPORT = {
 
 UPWARDS = {
     ("comparison", "document"),
-    ("lineage", "document"),
-    ("atlas", "document"),
-    ("describe", "document"),
+    ("written", "document"),
     ("figures", "document"),
     ("message", "document"),
 }
-"""Results write themselves (`to_json`, `write`) and messages tell themselves: imported when asked."""
+"""Results write and show themselves, messages tell themselves: imported when asked."""
 
 
 def imported_layers(path: Path) -> set[str]:

@@ -17,7 +17,7 @@ from modelkin.architecture import Segment
 from modelkin.describe.matrix import BASELINES, KnownRelation, parse_layer_list, parse_role
 from modelkin.describe.matrix.views import View, published_windows
 from modelkin.describe.measures import DEFAULT, MEASURES, Stack, table_from_csv
-from modelkin.document.folder import matrix_markdown
+from modelkin.document import ENGLISH, matrix_view, render_markdown
 from modelkin.document.results import schema
 from modelkin.errors import BadSelection, FormatError, UsageError
 from modelkin.formats.safetensors import safetensors_bytes
@@ -42,6 +42,10 @@ def of_case(case, *, seed=0):
     tensors = {name: rng.normal(size=shape).astype(np.float32) for name, shape in shapes.items()}
     files = {"config.json": json.dumps(config).encode(), "model.safetensors": safetensors_bytes(tensors)}
     return MemorySource(files), tensors
+
+
+def markdown_of(result):
+    return render_markdown(matrix_view(result, ENGLISH))
 
 
 def run(models, **options):
@@ -292,7 +296,7 @@ def test_windows_are_read_at_the_same_places_of_both_models():
 
 def test_a_mean_is_of_as_many_layers_as_were_measured():
     deeper = {"a": llama(LlamaShape(layers=5)), "b": llama(LlamaShape(layers=3), seed=1)}
-    text = matrix_markdown(run(deeper, roles=("input-norm",), measures=("pearson",)))
+    text = markdown_of(run(deeper, roles=("input-norm",), measures=("pearson",)))
     assert "mean of 3" in text
     assert "mean of 5" not in text
 
@@ -659,7 +663,7 @@ def test_names_of_strangers_cannot_break_a_document():
     hostile = 'x"rows": "@rows@"|<script>`\x1b[2J'
     result = run({hostile: llama(), "b": llama(seed=1)})
     assert mk.MatrixResult.from_json(result.to_json()) == result
-    text = matrix_markdown(result)
+    text = markdown_of(result)
     before, code = text.split("```console")
     assert "<script>" not in before.replace("\\<script", "")
     assert code.count("\n") == 5  # nothing in a name begins a line, so nothing ends the block

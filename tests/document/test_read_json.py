@@ -7,7 +7,7 @@ import jsonschema
 import pytest
 
 import modelkin as mk
-from modelkin.document import comparison_from_json, to_json
+from modelkin.document import to_json
 from modelkin.document.results import schema
 from modelkin.errors import FormatError
 
@@ -25,7 +25,7 @@ def test_a_comparison_is_read_back_equal(comparison):
 
 
 def test_controls_are_read_back_equal(compared):
-    assert comparison_from_json(compared("controlled").to_json()) == compared("controlled")
+    assert mk.Comparison.from_json(compared("controlled").to_json()) == compared("controlled")
 
 
 def test_a_comparison_follows_its_schema(comparison):
@@ -93,13 +93,13 @@ def changed(document, path, value):
 )
 def test_other_keys_and_values_are_refused_by_place(document, path, value, words):
     with pytest.raises(FormatError, match=words):
-        comparison_from_json(changed(document, path, value))
+        mk.Comparison.from_json(changed(document, path, value))
 
 
 def test_a_missing_key_is_refused(document):
     less = {key: value for key, value in document.items() if key != "ledger"}
     with pytest.raises(FormatError, match="missing keys 'ledger'"):
-        comparison_from_json(json.dumps(less))
+        mk.Comparison.from_json(json.dumps(less))
 
 
 @pytest.mark.parametrize(
@@ -115,10 +115,10 @@ def test_a_missing_key_is_refused(document):
 )
 def test_what_is_no_document_of_ours_is_refused(text):
     with pytest.raises(FormatError, match=r"^comparison: "):
-        comparison_from_json(text)
+        mk.Comparison.from_json(text)
 
 
 def test_infinity_in_disguise_is_refused(document):
     text = changed(document, "verdict.log10_p", -1e300).replace("-1e+300", "-1e999")
     with pytest.raises(FormatError, match="-1e999 is no finite number"):
-        comparison_from_json(text)
+        mk.Comparison.from_json(text)

@@ -210,6 +210,7 @@ def test_a_licence_is_wider_where_it_leaves_something_out():
 
 def test_a_check_follows_its_schema(dishonest):
     jsonschema.validate(json.loads(dishonest.to_json()), schema("modelkin.check/1"))
+    assert CardCheck.from_json(dishonest.to_json()) == dishonest
 
 
 def test_sarif_has_a_result_for_each_claim_and_errors_where_it_is_contradicted(dishonest):

@@ -11,6 +11,7 @@ from modelkin.comparison import Comparison
 from modelkin.comparison.methods import Effect
 from modelkin.message import Message
 from modelkin.options import Depth
+from modelkin.written import JsonRecord
 
 from .declarations import Declaration
 
@@ -158,7 +159,7 @@ class LicenceStep:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Atlas:
+class Atlas(JsonRecord):
     """A whole registry at a glance."""
 
     registry: str
@@ -194,16 +195,3 @@ class Atlas:
     def contradicted(self) -> tuple[AtlasClaim, ...]:
         """Claims that weights contradict."""
         return tuple(claim for claim in self.claims if claim.status == "contradicted")
-
-    def to_json(self) -> str:
-        """Write everything as one document, by the schema ``modelkin.atlas/1``."""
-        from modelkin.document import to_json
-
-        return to_json(self)
-
-    @classmethod
-    def from_json(cls, text: str) -> Atlas:
-        """Read what `to_json` wrote; reports on pairs are not in it."""
-        from modelkin.document import atlas_from_json
-
-        return atlas_from_json(text)

@@ -15,12 +15,13 @@ from modelkin.message import Message, say
 from modelkin.model import ModelLike, open_models
 from modelkin.options import CompareOptions
 from modelkin.progress import Progress, Silent
+from modelkin.written import Reported
 
 DIFF_SCHEMA = "modelkin.diff/1"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ModelDiff:
+class ModelDiff(Reported):
     """What changed between a base and a candidate."""
 
     candidate: ModelSummary
@@ -39,25 +40,6 @@ class ModelDiff:
     notes: tuple[Message, ...]
     ledger: LedgerRecord
     environment: Environment
-
-    def to_json(self) -> str:
-        """Write the record as JSON (schema ``modelkin.diff/1``)."""
-        from modelkin.document import to_json
-
-        return to_json(self)
-
-    @classmethod
-    def from_json(cls, text: str) -> ModelDiff:
-        """Read a record back; it is equal to the one that was written."""
-        from modelkin.document import diff_from_json
-
-        return diff_from_json(text)
-
-    def write(self, folder: str, *, language: str = "en") -> None:
-        """Write the report folder: diff.json, report.html, REPORT.md, tensors.csv, figures."""
-        from modelkin.document import write_diff
-
-        write_diff(self, folder, language=language)
 
 
 def diff(

@@ -19,6 +19,7 @@ from modelkin.message import Message, say
 from modelkin.model import Model
 from modelkin.progress import Progress
 from modelkin.source import FileState
+from modelkin.written import JsonRecord
 
 if TYPE_CHECKING:
     from modelkin.document.notebook import Plot
@@ -225,7 +226,7 @@ class Environment:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Comparison:
+class Comparison(JsonRecord):
     """One comparison: JSON out, JSON in, equal."""
 
     candidate: ModelSummary
@@ -282,19 +283,6 @@ class Comparison:
         from modelkin.document import plot
 
         return plot(self, name)
-
-    def to_json(self) -> str:
-        """Write the record as JSON (schema ``modelkin.comparison/1``)."""
-        from modelkin.document import to_json
-
-        return to_json(self)
-
-    @classmethod
-    def from_json(cls, text: str) -> Comparison:
-        """Read a record back; it is equal to the one that was written."""
-        from modelkin.document import comparison_from_json
-
-        return comparison_from_json(text)
 
     def write(
         self, folder: str, *, language: str = "en", figures: bool = False, progress: Progress | None = None

@@ -15,29 +15,22 @@ if TYPE_CHECKING:
         document_files,
         report_html,
         scan_html,
-        write_diff,
         write_folder,
-        write_matrix,
         write_scan,
     )
     from modelkin.document.formats import comparison_as, sarif_json
     from modelkin.document.html import page_policy, render_html
     from modelkin.document.language import ENGLISH, LANGUAGES, Language, load_language, read_texts
-    from modelkin.document.lineage_folder import write_merge, write_tree
     from modelkin.document.markdown import render_markdown
     from modelkin.document.notebook import notebook_html, plot, three_lines, to_arrow, to_pandas
     from modelkin.document.numbers import bound_text, effect_text, size_text
     from modelkin.document.printing import print_html
+    from modelkin.document.result_folders import write_result
     from modelkin.document.results import (
-        atlas_from_json,
-        comparison_from_json,
-        diff_from_json,
         fingerprint_from_json,
-        matrix_from_json,
-        merge_from_json,
+        from_json,
         plain,
         to_json,
-        tree_from_json,
     )
     from modelkin.document.terminal import render_terminal
     from modelkin.document.views.atlas import atlas_view
@@ -65,18 +58,16 @@ if TYPE_CHECKING:
 
 _MODULES = {
     "atlas_site": "AtlasSite SitePart write_atlas",
-    "folder": "check_folder document_files report_html scan_html "
-    "write_diff write_folder write_matrix write_scan",
+    "folder": "check_folder document_files report_html scan_html write_folder write_scan",
     "formats": "comparison_as sarif_json",
     "html": "page_policy render_html",
     "language": "ENGLISH LANGUAGES Language load_language read_texts",
-    "lineage_folder": "write_merge write_tree",
     "markdown": "render_markdown",
     "notebook": "notebook_html plot three_lines to_arrow to_pandas",
     "numbers": "bound_text effect_text size_text",
     "printing": "print_html",
-    "results": "atlas_from_json comparison_from_json diff_from_json fingerprint_from_json matrix_from_json "
-    "merge_from_json plain to_json tree_from_json",
+    "result_folders": "write_result",
+    "results": "fingerprint_from_json from_json plain to_json",
     "terminal": "render_terminal",
     "views.atlas": "atlas_view",
     "views.claims": "claims_view",

@@ -10,9 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from modelkin._version import __version__
-from modelkin.comparison import Comparison, ModelDiff
-from modelkin.describe.matrix import MatrixResult
-from modelkin.describe.measures import table_to_csv
+from modelkin.comparison import Comparison
 from modelkin.errors import UsageError, not_written
 from modelkin.message import say
 from modelkin.registry import ScanResult
@@ -20,7 +18,7 @@ from modelkin.untrusted import JsonRefused, quoted, strict_object
 
 from .blocks import Marked
 from .codec import dumps
-from .evidence import changes_csv, tensors_csv
+from .evidence import tensors_csv
 from .figure_words import figure_words
 from .html import render_html, stacks_svg
 from .language import ENGLISH, Language, load_language
@@ -28,8 +26,6 @@ from .markdown import render_markdown
 from .results import to_json
 from .views.case import case_blocks
 from .views.comparison import comparison_view, verdict_card
-from .views.diff import diff_view
-from .views.matrix import matrix_view
 from .views.names import with_short_names
 from .views.scan import scan_view, verified_folder
 
@@ -131,61 +127,6 @@ def report_html(result: Comparison, language: Language = ENGLISH) -> str:
         version=result.environment.modelkin,
         footer=(Marked(language.say("text.digits")),),
     )
-
-
-def matrix_markdown(result: MatrixResult, language: str = "en") -> str:
-    """Write a matrix as a document."""
-    return render_markdown(matrix_view(result, load_language(language)))
-
-
-def write_matrix(
-    result: MatrixResult, folder: str | os.PathLike[str], *, language: str = "en"
-) -> tuple[Path, ...]:
-    """Write ``matrix.json``, ``matrix.csv`` and ``MATRIX.md``; return their paths."""
-    return write_files(
-        Path(folder),
-        {
-            "matrix.json": to_json(result) + "\n",
-            "matrix.csv": table_to_csv(result.table),
-            "MATRIX.md": matrix_markdown(result, language),
-        },
-    )
-
-
-def write_diff(
-    result: ModelDiff, folder: str | os.PathLike[str], *, language: str = "en"
-) -> tuple[Path, ...]:
-    """Write ``diff.json``, ``report.html``, ``REPORT.md``, ``tensors.csv`` and the figure."""
-    texts, files = load_language(language), _change_figure(result)
-    picture = "figures/change.svg" if files else ""
-    view = diff_view(result, texts, picture=picture)
-    title = texts.say("title.diff", candidate=result.candidate.ref, base=result.base.ref)
-    images = {name: data for name, data in files.items() if isinstance(data, bytes)}
-    return write_files(
-        Path(folder),
-        {
-            "diff.json": to_json(result) + "\n",
-            "report.html": render_html(
-                view, title=title, language=texts, version=result.environment.modelkin, images=images
-            ),
-            "REPORT.md": render_markdown(view),
-            "tensors.csv": changes_csv(result),
-            **files,
-        },
-    )
-
-
-def _change_figure(result: ModelDiff) -> dict[str, str | bytes]:
-    from modelkin.figures import figure_to_json, renderings  # matplotlib takes its time
-    from modelkin.figures.diff import change_map
-
-    figure = change_map(result)
-    if figure is None:
-        return {}
-    files: dict[str, str | bytes] = {"figures/change.json": figure_to_json(figure) + "\n"}
-    for kind, content in renderings(figure, ("png", "svg"), dpi=150).items():
-        files[f"figures/change.{kind}"] = content
-    return files
 
 
 def scan_html(result: ScanResult, language: Language = ENGLISH) -> str:

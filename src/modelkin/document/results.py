@@ -7,6 +7,7 @@ import binascii
 import json
 from dataclasses import fields
 from importlib import resources
+from typing import TypeVar
 
 from modelkin.atlas import ATLAS_SCHEMA, Atlas
 from modelkin.comparison import DIFF_SCHEMA, Comparison, ModelDiff
@@ -43,6 +44,8 @@ from modelkin.tokenizer import TOKENIZERS_SCHEMA, TokenizerComparison
 
 from . import codec
 from .evidence import EvidenceRow, evidence_class, evidence_of, evidence_row
+
+Kind = TypeVar("Kind")
 
 codec.schemas |= {
     Atlas: ATLAS_SCHEMA,
@@ -95,30 +98,24 @@ def schema(name: str) -> dict[str, object]:
     return loaded
 
 
-def atlas_from_json(text: str) -> Atlas:
-    """Read what `to_json` wrote of an atlas; reports on pairs are not in it."""
-    return codec.from_json(Atlas, text, where="atlas", hint="Only `modelkin atlas` writes it.")
+_COMMANDS: dict[type, str] = {
+    Atlas: "atlas",
+    CardCheck: "check",
+    FamilyForest: "tree",
+    MatrixResult: "matrix",
+    MergeResult: "merge",
+    ModelDiff: "diff",
+}
+"""Which command writes it."""
 
 
-def comparison_from_json(text: str) -> Comparison:
+def from_json(kind: type[Kind], text: str) -> Kind:
     """Read what `to_json` wrote; the record is equal to the one that was written."""
-    hint = "Only results of `modelkin compare` can be read; another version may be needed."
-    return codec.from_json(Comparison, text, where="comparison", hint=hint)
-
-
-def diff_from_json(text: str) -> ModelDiff:
-    """Read what `to_json` wrote of a difference; the record is equal to the one that was written."""
-    return codec.from_json(ModelDiff, text, where="diff", hint="Only `modelkin diff` writes it.")
-
-
-def matrix_from_json(text: str) -> MatrixResult:
-    """Read what `to_json` wrote of a matrix."""
-    return codec.from_json(MatrixResult, text, where="matrix", hint="Only `modelkin matrix` writes it.")
-
-
-def merge_from_json(text: str) -> MergeResult:
-    """Read what `to_json` wrote of a merge."""
-    return codec.from_json(MergeResult, text, where="merge", hint="Only `modelkin merge` writes it.")
+    if kind is Comparison:
+        hint = "Only results of `modelkin compare` can be read; another version may be needed."
+        return codec.from_json(kind, text, where="comparison", hint=hint)
+    command = _COMMANDS[kind]
+    return codec.from_json(kind, text, where=command, hint=f"Only `modelkin {command}` writes it.")
 
 
 def fingerprint_from_json(text: str, *, where: str = "fingerprint") -> Fingerprint:
@@ -127,11 +124,6 @@ def fingerprint_from_json(text: str, *, where: str = "fingerprint") -> Fingerpri
     made = codec.from_json(Fingerprint, text, where=where, hint=hint)
     made.check(where)
     return made
-
-
-def tree_from_json(text: str) -> FamilyForest:
-    """Read what `to_json` wrote of a forest."""
-    return codec.from_json(FamilyForest, text, where="tree", hint="Only `modelkin tree` writes it.")
 
 
 # -- objects that are not made of fields ---------------------------------------------------------------

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal
 
 from modelkin.comparison import ModelSummary
 from modelkin.message import Message
 from modelkin.options import Depth
+from modelkin.written import Reported
 
 MERGE_SCHEMA = "modelkin.merge/1"
 
@@ -100,7 +99,7 @@ class MergeReading:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MergeResult:
+class MergeResult(Reported):
     """Whether the candidate is a mixture of the parents, and which."""
 
     candidate: ModelSummary
@@ -139,22 +138,3 @@ class MergeResult:
     def names(self) -> tuple[str, ...]:
         """References of the parents, the base last."""
         return (*(item.ref for item in self.parents), *([self.base.ref] if self.base else []))
-
-    def to_json(self) -> str:
-        """Write everything as one document, by the schema ``modelkin.merge/1``."""
-        from modelkin.document import to_json
-
-        return to_json(self)
-
-    @classmethod
-    def from_json(cls, text: str) -> MergeResult:
-        """Read what `to_json` wrote."""
-        from modelkin.document import merge_from_json
-
-        return merge_from_json(text)
-
-    def write(self, folder: str | os.PathLike[str], *, language: str = "en") -> tuple[Path, ...]:
-        """Write ``merge.json``, ``merge.csv``, ``recipe.yaml``, ``MERGE.md`` and ``report.html``."""
-        from modelkin.document import write_merge
-
-        return write_merge(self, folder, language=language)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Literal
 
 from modelkin.comparison import ModelSummary
 from modelkin.message import Message
 from modelkin.options import Depth
+from modelkin.written import Reported
 
 TREE_SCHEMA = "modelkin.tree/1"
 
@@ -91,7 +90,7 @@ class Family:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FamilyForest:
+class FamilyForest(Reported):
     """All models, the families among them, and what connects them."""
 
     models: Mapping[str, ModelSummary]
@@ -106,22 +105,3 @@ class FamilyForest:
     depth: Depth
     seed: int
     modelkin: str
-
-    def to_json(self) -> str:
-        """Write everything as one document, by the schema ``modelkin.tree/1``."""
-        from modelkin.document import to_json
-
-        return to_json(self)
-
-    @classmethod
-    def from_json(cls, text: str) -> FamilyForest:
-        """Read what `to_json` wrote."""
-        from modelkin.document import tree_from_json
-
-        return tree_from_json(text)
-
-    def write(self, folder: str | os.PathLike[str], *, language: str = "en") -> tuple[Path, ...]:
-        """Write ``tree.json``, ``tree.nwk``, ``tree.graphml``, ``TREE.md`` and ``report.html``."""
-        from modelkin.document import write_tree
-
-        return write_tree(self, folder, language=language)

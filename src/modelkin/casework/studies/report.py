@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
+from modelkin.comparison import Comparison
 from modelkin.document import (
     Language,
     bound_text,
-    comparison_from_json,
     effect_text,
     load_language,
     read_texts,
@@ -170,7 +170,7 @@ class _Teller:
 
     def _card(self, answer: Mapping[str, Any], report: Language) -> Card:
         """Return the verdict as the report of the comparison shows it, under the names of the study."""
-        record = comparison_from_json(self.bench.folder.read_text(f"{FOLDER}/comparison.json"))
+        record = Comparison.from_json(self.bench.folder.read_text(f"{FOLDER}/comparison.json"))
         models = self.bench.study.models
         # A replacement model is shown under the alias it stands in for and under its own name.
         names = {

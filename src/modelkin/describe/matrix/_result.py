@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
-from pathlib import Path
 
 from modelkin.describe.measures import Baseline, MeasureTable
 from modelkin.message import Message
+from modelkin.written import Reported
 
 from ._options import MatrixOptions
 
@@ -63,7 +62,7 @@ class ReadRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MatrixResult:
+class MatrixResult(Reported):
     """Measures over tensors of several models. It describes; it decides nothing."""
 
     models: tuple[MatrixModel, ...]
@@ -76,22 +75,3 @@ class MatrixResult:
     read: ReadRecord
     modelkin: str
     """Version."""
-
-    def to_json(self) -> str:
-        """Write everything as one document, by the schema ``modelkin.matrix/1``."""
-        from modelkin.document import to_json
-
-        return to_json(self)
-
-    @classmethod
-    def from_json(cls, text: str) -> MatrixResult:
-        """Read what `to_json` wrote."""
-        from modelkin.document import matrix_from_json
-
-        return matrix_from_json(text)
-
-    def write(self, folder: str | os.PathLike[str], *, language: str = "en") -> tuple[Path, ...]:
-        """Write ``matrix.json``, ``matrix.csv`` and ``MATRIX.md`` into a folder; return their paths."""
-        from modelkin.document import write_matrix
-
-        return write_matrix(self, folder, language=language)

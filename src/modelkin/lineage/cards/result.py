@@ -7,6 +7,7 @@ from typing import Literal
 
 from modelkin.comparison.record import ModelSummary
 from modelkin.message import Message
+from modelkin.written import JsonRecord
 
 CHECK_SCHEMA = "modelkin.check/1"
 ClaimKind = Literal[
@@ -35,7 +36,7 @@ class CheckedClaim:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CardCheck:
+class CardCheck(JsonRecord):
     """Every claim of a model's card, checked against its weights."""
 
     model: ModelSummary
@@ -51,9 +52,3 @@ class CardCheck:
     def contradicted(self) -> int:
         """Number of claims that the weights contradict."""
         return sum(item.status == "contradicted" for item in self.claims)
-
-    def to_json(self) -> str:
-        """Write the record as JSON (schema ``modelkin.check/1``)."""
-        from modelkin.document import to_json
-
-        return to_json(self)

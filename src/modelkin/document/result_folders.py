@@ -1,20 +1,27 @@
-"""Report folders of merges and forests."""
+"""Report folders of results other than a comparison: matrices, differences, merges, forests."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from functools import singledispatch
 from pathlib import Path
 from xml.etree import ElementTree
 
+from modelkin.comparison import ModelDiff
+from modelkin.describe.matrix import MatrixResult
+from modelkin.describe.measures import table_to_csv
 from modelkin.lineage import FamilyForest, MergeResult
 from modelkin.untrusted import csv_text, visible
 
+from .evidence import changes_csv
 from .folder import write_files
 from .html import render_html
-from .language import load_language
+from .language import Language, load_language
 from .markdown import render_markdown
 from .results import to_json
+from .views.diff import diff_view
+from .views.matrix import matrix_view
 from .views.merge import merge_view
 from .views.tree import tree_view
 
@@ -24,14 +31,65 @@ _COLUMNS = (
 )
 
 
-def write_merge(
-    result: MergeResult, folder: str | os.PathLike[str], *, language: str = "en"
-) -> tuple[Path, ...]:
-    """Write ``merge.json``, ``merge.csv``, ``MERGE.md``, ``report.html``, and ``recipe.yaml`` of a merge."""
-    texts = load_language(language)
+Files = dict[str, str | bytes]
+"""What a folder holds, by path."""
+
+
+def write_result(result: object, folder: str | os.PathLike[str], *, language: str = "en") -> tuple[Path, ...]:
+    """Write the folder of a result; return the paths of its files."""
+    return write_files(Path(folder), folder_of(result, load_language(language)))
+
+
+@singledispatch
+def folder_of(result: object, texts: Language) -> Files:
+    """Return the files of a result, as told in a language."""
+    raise TypeError(f"{type(result).__name__} has no folder")
+
+
+@folder_of.register
+def _matrix(result: MatrixResult, texts: Language) -> Files:
+    return {
+        "matrix.json": to_json(result) + "\n",
+        "matrix.csv": table_to_csv(result.table),
+        "MATRIX.md": render_markdown(matrix_view(result, texts)),
+    }
+
+
+@folder_of.register
+def _diff(result: ModelDiff, texts: Language) -> Files:
+    figure = _change_figure(result)
+    view = diff_view(result, texts, picture="figures/change.svg" if figure else "")
+    title = texts.say("title.diff", candidate=result.candidate.ref, base=result.base.ref)
+    images = {name: data for name, data in figure.items() if isinstance(data, bytes)}
+    return {
+        "diff.json": to_json(result) + "\n",
+        "report.html": render_html(
+            view, title=title, language=texts, version=result.environment.modelkin, images=images
+        ),
+        "REPORT.md": render_markdown(view),
+        "tensors.csv": changes_csv(result),
+        **figure,
+    }
+
+
+def _change_figure(result: ModelDiff) -> Files:
+    from modelkin.figures import figure_to_json, renderings  # matplotlib takes its time
+    from modelkin.figures.diff import change_map
+
+    figure = change_map(result)
+    if figure is None:
+        return {}
+    files: Files = {"figures/change.json": figure_to_json(figure) + "\n"}
+    for kind, content in renderings(figure, ("png", "svg"), dpi=150).items():
+        files[f"figures/change.{kind}"] = content
+    return files
+
+
+@folder_of.register
+def _merge(result: MergeResult, texts: Language) -> Files:
     blocks = merge_view(result, texts, every_tensor=True)
     title = texts.say("merge.question", candidate=result.candidate.ref)
-    files: dict[str, str | bytes] = {
+    files: Files = {
         "merge.json": to_json(result) + "\n",
         "merge.csv": merge_csv(result),
         "MERGE.md": render_markdown(blocks),
@@ -39,7 +97,7 @@ def write_merge(
     }
     if result.recipe is not None:
         files["recipe.yaml"] = result.recipe
-    return write_files(Path(folder), files)
+    return files
 
 
 def merge_csv(result: MergeResult) -> str:
@@ -56,25 +114,18 @@ def merge_csv(result: MergeResult) -> str:
     return csv_text(_COLUMNS, rows)
 
 
-def write_tree(
-    result: FamilyForest, folder: str | os.PathLike[str], *, language: str = "en"
-) -> tuple[Path, ...]:
-    """Write ``tree.json``, ``tree.nwk`` (a line a family), ``tree.graphml``, ``TREE.md``, ``report.html``."""
-    texts = load_language(language)
+@folder_of.register
+def _tree(result: FamilyForest, texts: Language) -> Files:
     blocks = tree_view(result, texts, every_pair=True)
     trees = [family.newick for family in result.families if family.newick is not None]
-    return write_files(
-        Path(folder),
-        {
-            "tree.json": to_json(result) + "\n",
-            "tree.nwk": "".join(f"{tree}\n" for tree in trees),
-            "tree.graphml": tree_graphml(result),
-            "TREE.md": render_markdown(blocks),
-            "report.html": render_html(
-                blocks, title=texts.say("tree.question"), language=texts, version=result.modelkin
-            ),
-        },
-    )
+    title = texts.say("tree.question")
+    return {
+        "tree.json": to_json(result) + "\n",
+        "tree.nwk": "".join(f"{tree}\n" for tree in trees),  # a line a family
+        "tree.graphml": tree_graphml(result),
+        "TREE.md": render_markdown(blocks),
+        "report.html": render_html(blocks, title=title, language=texts, version=result.modelkin),
+    }
 
 
 _KEYS = {
