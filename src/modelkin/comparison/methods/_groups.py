@@ -1,11 +1,13 @@
 """Groups of units as units themselves: KV groups of a layer, experts of a layer.
 
 A group is represented by a few of its rows, the same ones in every group. Renumbering moves whole groups, so
-the null permutes them whole.
+the null permutes them whole. Of many groups some are read, with more rows each: every group is a request, and
+the smallest detectable effect falls with the root of groups times values, whichever of them grows.
 """
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -25,18 +27,22 @@ from .axis import unit_evidence
 from .beginnings import Remembered, other_layers
 from .blocks import Matrix, UnitBlock, UnitChoice, n_units, spread, unit_axis, unit_block, units_across
 
+MOST_GROUPS = 32
+"""Per layer. 32! orders are far beyond any level that is asked for, and 128 experts, each in its own place of
+a file, would cost four times the requests for the same bytes."""
+
 
 class GroupRows(Method):
     """Shared base: find the groups of a layer, read some rows of each, test their numbering."""
 
     role: ClassVar[Role]
     n_rows: ClassVar[int]
-    """Rows read per group."""
+    """Rows read per group where there are at most `MOST_GROUPS`."""
     n_layers: ClassVar[int]
 
     @abstractmethod
     def blocks(self, side: Side, layer: int) -> list[UnitBlock] | Message:
-        """Return one block per group, or say why there are none."""
+        """Return one block per group, all of them, or say why there are none."""
 
     def problem(self, pair: Pair) -> Message | None:
         """Also refuse groups whose own order is fixed."""
@@ -67,16 +73,21 @@ class GroupRows(Method):
             return say("groups-differ", n=len(mine), m=len(theirs))
         if len(mine) < MIN_UNITS:
             return say("few-groups", n=len(mine))
-        return _Groups(layer=layer, blocks=(mine, theirs))
+        numbers = spread(len(mine), MOST_GROUPS)
+        return _Groups(
+            layer=layer, blocks=([mine[number] for number in numbers], [theirs[number] for number in numbers])
+        )
+
+    def rows_of(self, n_groups: int) -> int:
+        """Return how many rows of each group are read: together as many as `n_rows` of all groups."""
+        return max(self.n_rows, math.ceil(self.n_rows * n_groups / MOST_GROUPS))
 
     def _probe(self, pair: Pair, chosen: Sequence[_Groups]) -> Probe[Findings]:
         def evaluate(candidate: Sequence[Array], base: Sequence[Array]) -> Findings:
             rows = _stacked(chosen, candidate, 0), _stacked(chosen, base, 1)
             known = Remembered()
             return Findings(
-                evidence=tuple(
-                    self._tested(pair, item.layer, rows, at, known) for at, item in enumerate(chosen)
-                )
+                evidence=tuple(self._tested(pair, item, rows, at, known) for at, item in enumerate(chosen))
             )
 
         mine, theirs = (
@@ -88,12 +99,12 @@ class GroupRows(Method):
     def _tested(
         self,
         pair: Pair,
-        layer: int,
+        groups: _Groups,
         rows: tuple[Sequence[Matrix], Sequence[Matrix]],
         at: int,
         known: Remembered,
     ) -> Evidence:
-        where = Where(layers=(layer,), role=self.role.value)
+        where = Where(layers=(groups.layer,), role=self.role.value)
         mine, theirs = rows[0][at], rows[1][at]
         if mine.shape != theirs.shape:
             return self.skip(say("features-differ", n=mine.shape[1], m=theirs.shape[1]), **where)
@@ -101,7 +112,7 @@ class GroupRows(Method):
             self,
             (mine, theirs),
             seed=pair.seed,
-            details={"rows_a_group": self.n_rows},
+            details={"rows_a_group": groups.blocks[0][0].shape[0]},
             others=other_layers(*rows, at, known),
             **where,
         )
@@ -109,7 +120,7 @@ class GroupRows(Method):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Groups:
-    """Rows of all groups of one layer, of candidate and base."""
+    """Rows of the groups of one layer that are read, of candidate and base."""
 
     layer: int
     blocks: tuple[list[UnitBlock], list[UnitBlock]]
@@ -144,9 +155,8 @@ class KvGroups(GroupRows):
         if units_across(entry, info, "v_dim"):
             return say("values-input-first")
         n_groups = n_units(entry, info, "v_dim") // width
-        choices = (
-            UnitChoice(first_unit=group * width, n_units=min(self.n_rows, width)) for group in range(n_groups)
-        )
+        n_rows = min(self.rows_of(n_groups), width)
+        choices = (UnitChoice(first_unit=group * width, n_units=n_rows) for group in range(n_groups))
         return [unit_block(entry, info, space="v_dim", choice=choice) for choice in choices]
 
 
@@ -159,15 +169,16 @@ class ExpertSets(GroupRows):
     n_layers = 2
 
     def blocks(self, side: Side, layer: int) -> list[UnitBlock] | Message:
-        """Return the first gate row of each expert."""
+        """Return the first gate rows of each expert."""
         blocks: list[UnitBlock] = []
-        for expert in side.architecture.experts_of(layer, self.role):
+        experts = side.architecture.experts_of(layer, self.role)
+        choice = UnitChoice(first_unit=0, n_units=self.rows_of(len(experts)))
+        for expert in experts:
             entry = find_entry(side, self.role, layer, expert)
             if entry is None or unit_axis(entry, "expert_mlp") is None:
                 return say("no-axis", space="expert_mlp")
             info = side.index[entry.tensor]
             if units_across(entry, info, "expert_mlp"):
                 return say("experts-input-first")
-            choice = UnitChoice(first_unit=0, n_units=self.n_rows)
             blocks.append(unit_block(entry, info, space="expert_mlp", choice=choice, expert=expert))
         return blocks or say("no-experts")
