@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
 from tests.support.imports import imports_of
 
 import modelkin
@@ -151,9 +152,58 @@ def test_a_class_name_has_one_meaning():
     names = Counter(
         name
         for path in FILES
-        for name in re.findall(r"^[ ]*class ([A-Z]\w*)[(:]", path.read_text(), re.MULTILINE)
+        for name in re.findall(r"^[ ]*class (_?[A-Z]\w*)[(:]", path.read_text(), re.MULTILINE)
     )
     assert {name: n for name, n in names.items() if n > 1} == {}
+
+
+class _Numbered(ast.NodeTransformer):
+    """Calls the parameters of a function by their number."""
+
+    def __init__(self, arguments: ast.arguments) -> None:
+        self.names = [item.arg for item in (*arguments.args, *arguments.kwonlyargs)]
+
+    def visit_Name(self, node: ast.Name) -> ast.Name:
+        return ast.Name(f"_{self.names.index(node.id)}") if node.id in self.names else node
+
+
+def body_of(function: ast.FunctionDef) -> str:
+    """Return what a function does, whatever it, its parameters and its docstring are called."""
+    body = function.body[1:] if ast.get_docstring(function) else function.body
+    code = ast.parse(ast.unparse(ast.Module(body, [])))
+    return ast.unparse(_Numbered(function.args).visit(code))
+
+
+@pytest.mark.more
+def test_a_function_has_one_home():
+    """Functions of modules, not methods: those of two classes may be alike and mean different things.
+
+    So may those that call something private to their module.
+    """
+    homes: dict[str, list[str]] = {}
+    for path in FILES:
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.FunctionDef) and len(body := body_of(node)) >= SHORT:
+                if re.search(r"\b_[a-zA-Z]", body):
+                    continue
+                homes.setdefault(body, []).append(f"{module_of(path)}.{node.name}")
+    assert [names for names in homes.values() if len(names) > 1] == []
+
+
+SHORT = 32
+"""Shorter bodies, such as `return a / b if b else None`, are no less plain in two places."""
+
+
+def test_equal_functions_are_noticed():
+    one, same, other = ast.parse(
+        "def f(a, b):\n    'Why.'\n    return a + g(b)\n"
+        "def h(x, y):\n    return x + g(y)\n"
+        "def i(x, y):\n    return y + g(x)\n"
+    ).body
+    assert isinstance(one, ast.FunctionDef)
+    assert isinstance(same, ast.FunctionDef)
+    assert isinstance(other, ast.FunctionDef)
+    assert body_of(one) == body_of(same) != body_of(other)
 
 
 def test_no_module_is_longer_than_one_idea():

@@ -255,7 +255,7 @@ def same_bits(candidate: Model, base: Model) -> bool:
 
     In the order of the candidate's files, so that these can be checked against their published digests.
     """
-    for name in sorted(candidate.index, key=lambda name: _place(candidate, name)):
+    for name in sorted(candidate.index, key=lambda name: candidate.index[name].place):
         info = candidate.index[name]
         if (info.storage is None) != (base.index[name].storage is None):
             return False  # numbers may still be equal after rounding
@@ -276,7 +276,7 @@ def kind_of_copy(candidate: Model, base: Model) -> CopyKind | None:
     smaller than a step are not seen.
     """
     kinds: set[CopyKind] = set()
-    for name in sorted(common_tensors(candidate, base), key=lambda name: _place(candidate, name)):
+    for name in sorted(common_tensors(candidate, base), key=lambda name: candidate.index[name].place):
         kind = _kind_of_tensor(candidate, base, candidate.index[name])
         if kind is None:
             return None
@@ -290,10 +290,6 @@ def common_tensors(candidate: Model, base: Model) -> tuple[str, ...]:
     names = shared_names(candidate, base)
     count = sum(mine[name].n_elements for name in names)
     return names if count >= NEARLY_ALL * max(mine.n_parameters, theirs.n_parameters) else ()
-
-
-def _place(model: Model, name: str) -> tuple[str, int]:
-    return model.index[name].file, model.index[name].start
 
 
 def _kind_of_tensor(candidate: Model, base: Model, info: TensorInfo) -> CopyKind | None:

@@ -46,9 +46,8 @@ def render_markdown(blocks: Iterable[Block], *, up: str = "", align: bool = Fals
     `up` is the way from it to the folder that files are relative to, such as ``../``. With `align`, numbers
     are aligned to the right.
     """
-    return (
-        "\n\n".join(text for block in blocks for text in _Writer(up, align).written(block, 2) if text) + "\n"
-    )
+    writer = _MarkdownWriter(up, align)
+    return "\n\n".join(text for block in blocks for text in writer.written(block, 2) if text) + "\n"
 
 
 def shown(text: str) -> str:
@@ -56,7 +55,7 @@ def shown(text: str) -> str:
     return _SPECIAL.sub(r"\\\g<0>", visible(text))
 
 
-class _Writer:
+class _MarkdownWriter:
     def __init__(self, up: str, align: bool) -> None:
         self.up = up
         self.align = align

@@ -21,6 +21,11 @@ def size_text(n_bytes: int) -> str:
     return f"{n_bytes} B" if unit == 0 else f"{value:.3g} {_UNITS[unit]}"
 
 
+def digits_text(number: int | None) -> str:
+    """Write a number with all its digits, in groups of three; a dash if it is not known."""
+    return "-" if number is None else f"{number:,}"
+
+
 def count_text(number: int) -> str:
     """Write a number of parameters as people say it: 7.24 B, 34.2 K."""
     for scale, letter in _SCALES:

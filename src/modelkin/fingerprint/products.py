@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from modelkin.stats import trace_test
+from modelkin.stats import joint_z, trace_test
 
 from ._value import Fingerprint
 from .recipe import DIMENSION_KINDS, LAYER_KINDS, SLOTS, UNIT_KINDS, Kind, slot_numbers
@@ -139,7 +139,7 @@ class FingerprintRows:
                 for second in numbers[at + 1 :]
                 if (pair := _paired(self.rows(first), self.rows(second))) is not None
             ]
-            self._repeats[kind] = _joint(found), max(map(abs, found), default=0.0)
+            self._repeats[kind] = joint_z(found), max(map(abs, found), default=0.0)
         return self._repeats[kind]
 
 
@@ -278,7 +278,7 @@ def _pools(
         ("dimensions", dimensions),
         ("all", [*units, *values, *dimensions]),
     ):
-        if abs(_joint([cell.pair.z for group in groups for cell in group])) < _LEAST_Z:
+        if abs(joint_z([cell.pair.z for group in groups for cell in group])) < _LEAST_Z:
             continue
         kept = [[cell for cell in group if not cell.is_ordered] for group in groups]
         cells = [cell for group in kept for cell in group]
@@ -329,8 +329,4 @@ def _begun_alike(candidate: FingerprintRows, base: FingerprintRows, kind: Kind) 
         if candidate.made.slots[first].layer != base.made.slots[second].layer
         and (pair := _paired(candidate.rows(first), base.rows(second))) is not None
     ]
-    return _joint(across) > _EVERYWHERE_Z
-
-
-def _joint(scores: Sequence[float]) -> float:
-    return math.fsum(scores) / math.sqrt(len(scores)) if scores else 0.0
+    return joint_z(across) > _EVERYWHERE_Z

@@ -18,7 +18,7 @@ from modelkin.message import Message
 
 from ._interface import RawScore, ReferencePair, Wanted
 from .layered import LayeredMethod, Layers
-from .reading import RoleMatrix, SideReader, Spill, rows_slice
+from .reading import RoleMatrix, SideReader, Spill, inner_product, rows_slice
 from .tails import assigned
 
 STRANGERS_MEAN, STRANGERS_SPREAD = 0.00375, 0.0028
@@ -59,12 +59,8 @@ def centred_gram(weight: Matrix) -> Gram:
     gram -= means[:, None].astype(gram.dtype)
     gram -= means[None, :].astype(gram.dtype)
     np.fill_diagonal(gram, 0.0)
-    size = float(np.sqrt(np.einsum("ij,ij->i", gram, gram).sum(dtype=np.float64)))
+    size = float(np.sqrt(inner_product(gram, gram)))
     return np.asarray(gram / size if size > 0 else gram, dtype=np.float32)
-
-
-def _product(first: Gram, second: Gram) -> float:
-    return float(np.einsum("ij,ij->i", first, second).sum(dtype=np.float64))
 
 
 @final
@@ -145,7 +141,7 @@ def _diagonal(
 ) -> Iterator[list[float]]:
     for first, second in zip(*layers, strict=True):
         ours, theirs = _mine(readers[0], first, columns), _theirs(readers[1], second, columns)
-        yield [_product(a, b) for a, b in zip(ours, theirs, strict=True)]
+        yield [inner_product(a, b) for a, b in zip(ours, theirs, strict=True)]
 
 
 def _all_pairs(
@@ -159,7 +155,7 @@ def _all_pairs(
         for mine, layer in enumerate(layers[0]):
             for role, gram in enumerate(_mine(readers[0], layer, columns)):
                 for theirs in range(len(layers[1])):
-                    found[mine, theirs, role] = _product(gram, kept[theirs, role])
+                    found[mine, theirs, role] = inner_product(gram, kept[theirs, role])
     return found
 
 

@@ -19,7 +19,7 @@ from modelkin.model import Model
 from modelkin.tensors import TensorSlice
 
 from ._interface import RawScore, ReferenceMethod, ReferencePair, Wanted
-from .reading import Floats, RoleMatrix, SideReader, role_matrix, rows_slice
+from .reading import Floats, RoleMatrix, SideReader, inner_product, role_matrix, rows_slice
 from .same_parts import SamePart, same_parts
 
 N_TOKENS = 4096
@@ -69,7 +69,7 @@ class InvariantTerms(ReferenceMethod):
                 _standardised(_term(key[1], reader, model, matrices[key], x))
                 for reader, model, matrices, x in zip(readers, pair.models, terms, tokens, strict=True)
             ]
-            found[f"{key[1]}_{key[0]}"] = _cosine(made[0], made[1])
+            found[f"{key[1]}_{key[0]}"] = inner_product(made[0], made[1])
         # The flattened terms have one length and mean zero, so the cosine of all is the mean of each.
         return RawScore(
             score=float(np.mean(list(found.values()))),
@@ -125,12 +125,8 @@ def _spread_groups(values: Floats, width: int, model: Model, space: str) -> Floa
 
 def _standardised(term: Floats) -> Floats:
     term = term - np.float32(term.mean(dtype=np.float64))
-    spread = float(np.sqrt(np.einsum("ij,ij->i", term, term).sum(dtype=np.float64)))
+    spread = float(np.sqrt(inner_product(term, term)))
     return term / np.float32(spread) if spread > 0 else term
-
-
-def _cosine(first: Floats, second: Floats) -> float:
-    return float(np.einsum("ij,ij->i", first, second).sum(dtype=np.float64))
 
 
 @final

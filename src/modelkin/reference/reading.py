@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,12 @@ from modelkin.model import Model
 from modelkin.tensors import Array, TensorInfo, TensorSlice
 
 Floats = npt.NDArray[np.float32]
+Sought = TypeVar("Sought")
+
+
+def inner_product(first: npt.NDArray[np.floating[Any]], second: npt.NDArray[np.floating[Any]]) -> float:
+    """Return the sum of the products of facing numbers, in double precision."""
+    return float(np.einsum("ij,ij->i", first, second).sum(dtype=np.float64))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,8 +171,8 @@ def layer_matrices_of(
 
 
 def both_sides(
-    models: tuple[Model, Model], find: Callable[[Model], list[tuple[RoleMatrix, ...]] | Message]
-) -> tuple[list[tuple[RoleMatrix, ...]], list[tuple[RoleMatrix, ...]]] | Message:
+    models: tuple[Model, Model], find: Callable[[Model], Sought | Message]
+) -> tuple[Sought, Sought] | Message:
     """Find the same for both models, or return the first reason why not."""
     mine, theirs = find(models[0]), find(models[1])
     if isinstance(mine, Message):

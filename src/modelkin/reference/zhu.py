@@ -8,7 +8,8 @@ weights.
 
 from __future__ import annotations
 
-from typing import final
+from abc import abstractmethod
+from typing import ClassVar, final
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +19,7 @@ from modelkin.message import Message, say
 from modelkin.model import Model
 
 from ._interface import RawScore, ReferenceMethod, ReferencePair, Wanted
-from .reading import Floats, RoleMatrix, SideReader, Spill, expert_numbers, role_matrix
+from .reading import Floats, RoleMatrix, SideReader, Spill, both_sides, expert_numbers, role_matrix
 from .tails import assigned, fisher_log10_p, spearman_log10_p
 
 Units = dict[tuple[int, int | None], tuple[RoleMatrix, ...]]
@@ -68,20 +69,46 @@ def unit_rows(rows: Floats) -> Floats:
     return np.asarray(rows / np.where(sizes > 0, sizes, 1.0), dtype=np.float32)
 
 
-@final
-class PhiU(ReferenceMethod):
-    """phi_U, combined over layers by Fisher's method; the score is minus log10 p."""
+class _UnitMethod(ReferenceMethod):
+    """A method that needs some matrices of all MLPs and experts of both models."""
+
+    dense: ClassVar[tuple[Role, ...]]
+    sparse: ClassVar[tuple[Role, ...]]
 
     def wanted(self, pair: ReferencePair) -> Wanted | Message:
-        """Ask for all up matrices."""
+        """Ask for these matrices of all layers."""
         units = self._units(pair)
         return units if isinstance(units, Message) else _slices(units)
 
     def measure(self, pair: ReferencePair, readers: tuple[SideReader, SideReader]) -> RawScore | Message:
-        """Match and test layer by layer, expert by expert."""
+        """Find the matrices and compare them."""
         units = self._units(pair)
-        if isinstance(units, Message):
-            return units
+        return units if isinstance(units, Message) else self._compared(pair, readers, units)
+
+    def _units(self, pair: ReferencePair) -> tuple[Units, Units] | Message:
+        units = both_sides(pair.models, lambda model: _units_of(model, self.dense, self.sparse))
+        return units if isinstance(units, Message) else self._misfit(*units) or units
+
+    @abstractmethod
+    def _compared(
+        self, pair: ReferencePair, readers: tuple[SideReader, SideReader], units: tuple[Units, Units]
+    ) -> RawScore | Message:
+        """Read the matrices and compute a score from them."""
+
+    @abstractmethod
+    def _misfit(self, mine: Units, theirs: Units) -> Message | None:
+        """Say why the matrices of both models cannot be compared."""
+
+
+@final
+class PhiU(_UnitMethod):
+    """phi_U on up matrices, combined over layers by Fisher's method; the score is minus log10 p."""
+
+    dense, sparse = (Role.MLP_UP,), (Role.EXPERT_UP,)
+
+    def _compared(
+        self, pair: ReferencePair, readers: tuple[SideReader, SideReader], units: tuple[Units, Units]
+    ) -> RawScore | Message:
         found = []
         for key, (mine,) in units[0].items():
             log10_p = log10_p_of_order(readers[0].matrix(mine), readers[1].matrix(units[1][key][0]))
@@ -90,34 +117,25 @@ class PhiU(ReferenceMethod):
             found.append(log10_p)
         return combined(found)
 
-    def _units(self, pair: ReferencePair) -> tuple[Units, Units] | Message:
-        units = [_units_of(model, (Role.MLP_UP,), (Role.EXPERT_UP,)) for model in pair.models]
-        mine, theirs = units
-        if isinstance(mine, Message):
-            return mine
-        if isinstance(theirs, Message):
-            return theirs
+    def _misfit(self, mine: Units, theirs: Units) -> Message | None:
         if mine.keys() != theirs.keys():
             return say("reference-layers")
-        if any(matrices[0].shape != theirs[key][0].shape for key, matrices in mine.items()):
-            return say("reference-shapes")
-        return mine, theirs
+        other = any(matrices[0].shape != theirs[key][0].shape for key, matrices in mine.items())
+        return say("reference-shapes") if other else None
 
 
 @final
-class PhiMatch(ReferenceMethod):
-    """phi_MATCH on weights: gates matched against ups; the score is minus log10 p."""
+class PhiMatch(_UnitMethod):
+    """phi_MATCH on weights: gates matched against ups; the score is minus log10 p.
 
-    def wanted(self, pair: ReferencePair) -> Wanted | Message:
-        """Ask for all gate and up matrices."""
-        units = self._units(pair)
-        return units if isinstance(units, Message) else _slices(units)
+    Layers of equal number are tested; if depths differ, every pair of layers, corrected for their number.
+    """
 
-    def measure(self, pair: ReferencePair, readers: tuple[SideReader, SideReader]) -> RawScore | Message:
-        """Test layers of equal number; if depths differ, every pair of layers, corrected for their number."""
-        units = self._units(pair)
-        if isinstance(units, Message):
-            return units
+    dense, sparse = (Role.MLP_GATE, Role.MLP_UP), (Role.EXPERT_GATE, Role.EXPERT_UP)
+
+    def _compared(
+        self, pair: ReferencePair, readers: tuple[SideReader, SideReader], units: tuple[Units, Units]
+    ) -> RawScore | Message:
         if units[0].keys() == units[1].keys():
             return _all_or_reason(
                 [
@@ -146,15 +164,9 @@ class PhiMatch(ReferenceMethod):
             layers=((numbers[0][pairs[best][0]], numbers[1][pairs[best][1]]),),
         )
 
-    def _units(self, pair: ReferencePair) -> tuple[Units, Units] | Message:
-        dense, sparse = (Role.MLP_GATE, Role.MLP_UP), (Role.EXPERT_GATE, Role.EXPERT_UP)
-        mine, theirs = (_units_of(model, dense, sparse) for model in pair.models)
-        if isinstance(mine, Message):
-            return mine
-        if isinstance(theirs, Message):
-            return theirs
+    def _misfit(self, mine: Units, theirs: Units) -> Message | None:
         widths = {matrices[0].shape[1] for side in (mine, theirs) for matrices in side.values()}
-        return (mine, theirs) if len(widths) == 1 else say("reference-widths")
+        return None if len(widths) == 1 else say("reference-widths")
 
 
 _Two = tuple[Floats, Floats]

@@ -83,7 +83,7 @@ def sync(
     models, in order, taking the next when there is room for it; by default one after another on this machine.
     """
     fetch = fetch or FetchOptions()
-    run = _Run(registry, fetch, _Pace(per_minute), progress or Silent())
+    run = _SyncRun(registry, fetch, _Pace(per_minute), progress or Silent())
     for made in (make or _one_by_one)(run.fresh(targets), fetch):
         run.take(made)
         if len(run.rows) >= batch:
@@ -100,7 +100,7 @@ def sync(
     )
 
 
-class _Run:
+class _SyncRun:
     """What one run has seen and done so far."""
 
     def __init__(self, registry: Registry, fetch: FetchOptions, pace: _Pace, progress: Progress) -> None:

@@ -100,7 +100,7 @@ def atlas_app(
         Route("/scans/{id}/verified/{number}/report.html", served.verified_report),
         Route("/{path:path}", served.page),
     ]
-    return _Guarded(Starlette(routes=routes, lifespan=lifespan), served.access)
+    return _GuardedApp(Starlette(routes=routes, lifespan=lifespan), served.access)
 
 
 Scope = dict[str, Any]
@@ -108,7 +108,7 @@ Receive = Callable[[], Awaitable[dict[str, Any]]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 
 
-class _Guarded:
+class _GuardedApp:
     """Adds the policy headers to every answer, and refuses requests for other hosts."""
 
     def __init__(self, app: Any, access: ServeAccess) -> None:  # noqa: ANN401

@@ -3,9 +3,9 @@
 from ._assignment import best_pairing
 from ._axis import AxisOptions, axis_test
 from ._binomial import binomial_limit, log10_binomial_tail
-from ._combine import bonferroni, log10_conformal
+from ._combine import bonferroni, joint_z, log10_conformal
 from ._cross import cross_z
-from ._decomposition import cosine_decomposition
+from ._decomposition import cosine_decomposition, limit_cosine, positive_share
 from ._guards import is_sorted
 from ._power import DetectionLimit, detection_limit, needed_z
 from ._result import AxisTest, NotTestable
@@ -30,6 +30,8 @@ __all__ = [
     "detection_limit",
     "is_sorted",
     "joint_features",
+    "joint_z",
+    "limit_cosine",
     "log10_binomial_tail",
     "log10_conformal",
     "log10_increasing_bound",
@@ -38,6 +40,7 @@ __all__ = [
     "longest_increasing",
     "needed_z",
     "normal_quantile",
+    "positive_share",
     "swap_test",
     "trace_test",
 ]

@@ -21,6 +21,11 @@ def bonferroni(log10_p: Sequence[float]) -> float:
     return min(0.0, float(logs.min()) + math.log10(len(logs)))
 
 
+def joint_z(scores: Sequence[float]) -> float:
+    """Return the z of independent z scores together: their sum over the root of their number; 0 of none."""
+    return math.fsum(scores) / math.sqrt(len(scores)) if scores else 0.0
+
+
 def log10_conformal(score: float, controls: Sequence[float]) -> float:
     """Return log10 of the share of scores, including the observed one, that are at least as large.
 

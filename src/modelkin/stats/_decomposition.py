@@ -101,3 +101,17 @@ def _row(values: npt.ArrayLike, name: str) -> npt.NDArray[np.float64]:
     if not np.isfinite(vector).all():
         raise ValueError(f"{name}: expected finite values")
     return vector[None, :]
+
+
+def limit_cosine(*, means: tuple[float, float], sigmas: tuple[float, float]) -> float:
+    """Return what the cosine of long independent vectors approaches, whatever they are.
+
+    It is the product of both rho = m / sqrt(m^2 + s^2), and does not depend on any relation.
+    """
+    rho = [m / math.hypot(m, s) for m, s in zip(means, sigmas, strict=True)]
+    return rho[0] * rho[1]
+
+
+def positive_share(mean: float, sigma: float) -> float:
+    """Return the expected share of positive values among normal ones."""
+    return 0.5 * math.erfc(-mean / sigma / math.sqrt(2))

@@ -49,6 +49,11 @@ class TensorInfo:
         return self.stop - self.start if self.storage is None else self.storage.n_bytes
 
     @property
+    def place(self) -> tuple[str, int]:
+        """Where it begins: the order of places is the order in which files are read from end to end."""
+        return self.file, self.start
+
+    @property
     def is_float(self) -> bool:
         """Whether its numbers are weights: floats, or codes that stand for floats."""
         return self.dtype not in DTYPES or DTYPES[self.dtype].kind == "float"

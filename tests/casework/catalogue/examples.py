@@ -12,13 +12,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from modelkin.casework import catalogue as c
-from modelkin.casework.catalogue.synthetic import expected_cosine_of_normals
 from modelkin.comparison import ControlResult, methods
 from modelkin.comparison.alignment import LayerMap
 from modelkin.comparison.verdict import ComponentVerdict, Conclusion
 from modelkin.describe.precision import pattern_loss
 from modelkin.figures import Animation, Chance, Figure, comparison, pearson_chance
 from modelkin.message import say
+from modelkin.stats import limit_cosine
 
 DATA = Path(__file__).parent / "data"
 SOLAR, GLM, PHI = "Solar-Open-100B", "GLM-4.5-Air", "Phi-3.5-MoE"
@@ -671,7 +671,7 @@ def measure_comparison() -> Figure:
             },
             "Random against actual": {
                 "N(1, 0.1)": c.Measured(
-                    cosine=0.9901, pearson=0.0007, expected=expected_cosine_of_normals(1.0, 1.0, 0.1)
+                    cosine=0.9901, pearson=0.0007, expected=limit_cosine(means=(1.0, 1.0), sigmas=(0.1, 0.1))
                 ),
                 "Solar, GLM": c.Measured(cosine=0.9811, pearson=0.0092, expected=EXPECTED["input norm"][10]),
             },

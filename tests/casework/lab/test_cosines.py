@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 from modelkin.casework.lab import CosineStudyOptions, cosine_study, exact_cosine, write_cosines
-from modelkin.casework.lab.cosines import limit_cosine, published_cosines
+from modelkin.casework.lab.cosines import published_cosines
 from modelkin.casework.lab.cosines_files import cosine_figures
 from modelkin.errors import UsageError
 from modelkin.figures import Lines
-from modelkin.stats import cosine_decomposition
+from modelkin.stats import cosine_decomposition, limit_cosine
 
 
 @pytest.fixture(scope="module")

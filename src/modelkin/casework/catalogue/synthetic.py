@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from modelkin import figures as fig
 from modelkin.errors import UsageError
 from modelkin.message import say
+from modelkin.stats import limit_cosine, positive_share
 
 from ._parts import BLUE, ORANGE, banded, expected_line, line
 
@@ -30,11 +30,6 @@ class CosineCell:
     positive_1: float
     """Share of positive values of the first vectors."""
     positive_2: float
-
-
-def expected_cosine_of_normals(mean_1: float, mean_2: float, sigma: float) -> float:
-    """Cosine that long independent normal vectors approach; it does not depend on any relation."""
-    return mean_1 * mean_2 / (math.hypot(mean_1, sigma) * math.hypot(mean_2, sigma))
 
 
 def synthetic_cosines(cells: Sequence[CosineCell]) -> fig.Figure:
@@ -64,7 +59,7 @@ def _cosines(title: str, cells: Sequence[CosineCell]) -> fig.Panel:
     for i, (mean_1, mean_2) in enumerate(kinds):
         group = sorted((c for c in cells if (c.mean_1, c.mean_2) == (mean_1, mean_2)), key=lambda c: c.sigma)
         x = [cell.sigma for cell in group]
-        expected = [expected_cosine_of_normals(mean_1, mean_2, cell.sigma) for cell in group]
+        expected = [limit_cosine(means=(mean_1, mean_2), sigmas=(cell.sigma, cell.sigma)) for cell in group]
         marks.append(expected_line("closed form", x, expected))
         drawn = line(
             f"means {mean_1:g} and {mean_2:g}", x, [c.cosine for c in group], _STYLES[i % len(_STYLES)]
@@ -90,7 +85,7 @@ def _positive(cells: Sequence[CosineCell]) -> fig.Panel:
     marks: list[fig.Lines] = []
     for mean in sorted(shares):
         x = sorted(shares[mean])
-        marks.append(expected_line("closed form", x, [_share_above_zero(mean, sigma) for sigma in x]))
+        marks.append(expected_line("closed form", x, [positive_share(mean, sigma) for sigma in x]))
         name = f"mean {mean:g}"
         marks.append(line(name, x, [shares[mean][sigma] for sigma in x], styles[name]))
     return fig.Panel(
@@ -100,7 +95,3 @@ def _positive(cells: Sequence[CosineCell]) -> fig.Panel:
         y=fig.Axis(label="share", low=0.4, high=1.05),
         height=2.3,
     )
-
-
-def _share_above_zero(mean: float, sigma: float) -> float:
-    return 0.5 * math.erfc(-mean / sigma / math.sqrt(2))

@@ -20,6 +20,7 @@ import numpy.typing as npt
 
 from modelkin.errors import UsageError
 from modelkin.message import Message, say
+from modelkin.stats import limit_cosine, positive_share
 
 _BLOCK: Final = 1 << 21
 """Values drawn at a time."""
@@ -310,17 +311,6 @@ def exact_cosine(*, means: tuple[float, float], sigmas: tuple[float, float], dim
     # Two numbers near 1 are subtracted: spreads below 1e-7 have no digits left, and no study needs them.
     along = (1 - across_1) * (1 - across_2) - mean * mean
     return ExactCosine(mean=mean, spread=math.sqrt(max(0.0, along + across_1 * across_2 / (dimension - 1))))
-
-
-def limit_cosine(*, means: tuple[float, float], sigmas: tuple[float, float]) -> float:
-    """Return what the cosine of long vectors approaches: the product of both rho = m / sqrt(m^2 + s^2)."""
-    rho = [m / math.hypot(m, s) for m, s in zip(means, sigmas, strict=True)]
-    return rho[0] * rho[1]
-
-
-def positive_share(mean: float, sigma: float) -> float:
-    """Return the expected share of positive values."""
-    return 0.5 * math.erfc(-mean / sigma / math.sqrt(2))
 
 
 def _mean_direction(t: float, dimension: int) -> float:

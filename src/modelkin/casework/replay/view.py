@@ -35,13 +35,13 @@ _NO_PICTURES: Mapping[str, str] = {}
 
 def replay_view(replay: Replay, language: str = "en", *, verbose: bool = False) -> tuple[Block, ...]:
     """Return the story for a terminal; with `verbose` also contradictions, checks and sources."""
-    teller = _Teller(replay, language)
+    teller = _ReplayView(replay, language)
     return (*teller.story(), *(teller.appendix() if verbose else ()))
 
 
 def replay_markdown(replay: Replay, language: str = "en", *, alts: Mapping[str, str] = _NO_PICTURES) -> str:
     """Write the story with all tables as Markdown; figures with an alt text are linked from ``figures/``."""
-    teller = _Teller(replay, language)
+    teller = _ReplayView(replay, language)
     blocks = (
         *teller.story(alts),
         *teller.appendix(),
@@ -58,7 +58,7 @@ def replay_html(
     images: Mapping[str, bytes] | None = None,
 ) -> str:
     """Write the story as one page that loads nothing; the drawings of its figures are put into it."""
-    teller = _Teller(replay, language)
+    teller = _ReplayView(replay, language)
     return render_html(
         (*teller.story(alts), *teller.appendix()),
         title=teller.say("title.story", candidate=replay.candidate, base=replay.base),
@@ -111,7 +111,7 @@ def replay_language(code: str) -> Language:
     return Language(code=code, texts=read_texts("modelkin.casework.replay", "texts", f"{code}.toml"))
 
 
-class _Teller:
+class _ReplayView:
     """Makes the blocks of a replay in one language."""
 
     def __init__(self, replay: Replay, language: str) -> None:

@@ -48,17 +48,17 @@ OPEN_ROWS = 12
 
 def report_text(bench: Bench, result: StudyResult) -> str:
     """Write ``REPORT.md``."""
-    return render_markdown(_Teller(bench, result).blocks())
+    return render_markdown(_StudyReport(bench, result).blocks())
 
 
 def results_text(bench: Bench, result: StudyResult, file: str) -> str:
     """Write only the results of the experiments, into a file that may be deeper in the folder."""
-    return render_markdown(_Teller(bench, result).results(), up="../" * file.count("/"))
+    return render_markdown(_StudyReport(bench, result).results(), up="../" * file.count("/"))
 
 
 def report_page(bench: Bench, result: StudyResult) -> str:
     """Write the page: everything is in one file, including pictures."""
-    blocks = list(_Teller(bench, result).blocks())
+    blocks = list(_StudyReport(bench, result).blocks())
     pictures = [block.file for block in _every(blocks) if isinstance(block, Picture)]
     return render_html(
         blocks,
@@ -84,7 +84,7 @@ def study_language(code: str) -> Language:
 
 
 @dataclass(frozen=True, slots=True)
-class _Teller:
+class _StudyReport:
     """Makes the blocks of one report."""
 
     bench: Bench

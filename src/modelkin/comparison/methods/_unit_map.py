@@ -14,14 +14,14 @@ import numpy.typing as npt
 from modelkin.architecture import Role
 from modelkin.comparison.alignment import LayerMap, layer_map
 from modelkin.message import Message, say
-from modelkin.stats import cross_z, normal_quantile
+from modelkin.stats import cross_z, joint_z, normal_quantile
 from modelkin.tensors import Array
 
 from ._interface import Findings, Method, Pair, Planned, Probe, Side
 from ._result import Evidence
 from ._sketch import RowSource, mlp_reader, rows_part, source_of
 from .axis import unit_evidence
-from .beginnings import EVERYWHERE_Z, OtherLayers, joint_z
+from .beginnings import EVERYWHERE_Z, OtherLayers
 from .blocks import spread
 from .tied import is_tied
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from modelkin.message import say
-from modelkin.stats import log10_sign_bound
+from modelkin.stats import joint_z, log10_sign_bound
 from modelkin.tensors import Array
 
 from ._result import Tested
@@ -158,11 +158,6 @@ def beside_beginning(test: Tested, left: CommonBeginning, *, chosen_from: int) -
         detection_limit=None,
         flags=(*test.flags, "beginning-alone" if in_the_beginning else "every-layer"),
     )
-
-
-def joint_z(scores: Sequence[float]) -> float:
-    """Return the z of all scores together."""
-    return math.fsum(scores) / math.sqrt(len(scores)) if scores else 0.0
 
 
 def directions(rows: Array) -> Array:

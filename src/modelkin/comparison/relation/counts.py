@@ -139,12 +139,8 @@ def _is_plain(mine: TensorInfo, theirs: TensorInfo) -> bool:
     return plain and mine.dtype == theirs.dtype and mine.dtype in ("BF16", "F16", "F32")
 
 
-def _place(model: Model, name: str) -> tuple[str, int]:
-    return model.index[name].file, model.index[name].start
-
-
 def _in_files(model: Model, names: Sequence[str]) -> list[str]:
-    return sorted(names, key=lambda name: _place(model, name))
+    return sorted(names, key=lambda name: model.index[name].place)
 
 
 def _count_here(

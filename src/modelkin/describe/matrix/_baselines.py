@@ -27,6 +27,7 @@ from modelkin.describe.measures import (
     layer_zero,
     measured,
     measured_all,
+    measured_mean,
     off_diagonal,
     offset_profile,
     permuted_pairs,
@@ -177,11 +178,6 @@ def baseline_rows(ground: Ground) -> Iterator[Baseline]:
             yield from _MAKERS[name](ground)
 
 
-def _mean(values: Masked) -> float | None:
-    """Return the mean of what was measured; None if nothing was."""
-    return float(values.mean()) if values.count() else None
-
-
 def _pair(a: str, b: str) -> Message:
     return say("scope.pair", a=a, b=b)
 
@@ -198,7 +194,7 @@ def _expectation(ground: Ground) -> Iterator[Baseline]:
                 measure,
                 _pair(a, b),
                 found.expected,
-                observed=_mean(found.values),
+                observed=measured_mean(found.values),
                 reason=say("baseline-no-expectation"),
                 note=say("baseline-exact", n=len(joint.pairs)),
             )
@@ -229,7 +225,7 @@ def _drawn(name: str, draw: Callable[..., Draws], ground: Ground) -> Iterator[Ba
                 measure,
                 _pair(a, b),
                 found[measure.name].mean(axis=1),
-                observed=_mean(joint.values(measure)),
+                observed=measured_mean(joint.values(measure)),
                 reason=say("baseline-not-drawn"),
                 note=say(f"baseline-{name}", n=draws, m=len(joint.pairs)),
             )
@@ -296,7 +292,7 @@ def _no_control(joint: Joint) -> Message | None:
     pearson = MEASURES["pearson"]
     known = joint.found.get(pearson.name)
     found = known or measured_all([pearson], joint.a, joint.b, joint.pairs)[pearson.name]
-    r = _mean(found.values)
+    r = measured_mean(found.values)
     if r is None or abs(r) < max(_RELATED, 5.0 / max(1, joint.a.n - 1) ** 0.5):
         return None
     return say("baseline-relative", r=r)
@@ -307,7 +303,7 @@ def _groups(ground: Ground) -> Iterator[Baseline]:
     joints = {frozenset((a, b)): joint for a, b, joint in ground.model_pairs() if a != b}
     for measure in ground.measures:
         means = {
-            pair: None if isinstance(joint, Message) else _mean(joint.values(measure))
+            pair: None if isinstance(joint, Message) else measured_mean(joint.values(measure))
             for pair, joint in joints.items()
         }
         if not groups:
@@ -372,7 +368,7 @@ def _permuted_tokens(ground: Ground) -> Iterator[Baseline]:
 
 
 def _same_tokens(measure: Measure, found: TokenStacks) -> float | None:
-    return _mean(measured(measure, found[0], found[1], Pairs.diagonal(len(found[0]))).values)
+    return measured_mean(measured(measure, found[0], found[1], Pairs.diagonal(len(found[0]))).values)
 
 
 _MAKERS: Mapping[str, Callable[[Ground], Iterator[Baseline]]] = {

@@ -4,7 +4,15 @@ Nothing here decides anything: measures describe. For a decision with an error r
 `modelkin.compare`.
 """
 
-from ._baselines import Baseline, Distribution, distribution, layer_zero, off_diagonal, offset_profile
+from ._baselines import (
+    Baseline,
+    Distribution,
+    distribution,
+    layer_zero,
+    measured_mean,
+    off_diagonal,
+    offset_profile,
+)
 from ._draws import (
     Draws,
     draws_for,

@@ -28,6 +28,11 @@ class Distribution:
     maximum: float
 
 
+def measured_mean(values: np.ma.MaskedArray[Any, Any]) -> float | None:
+    """Return the mean of what was measured; None if nothing was."""
+    return float(values.mean()) if values.count() else None
+
+
 def distribution(values: npt.NDArray[Any] | np.ma.MaskedArray[Any, Any]) -> Distribution | None:
     """Summarise numbers; masked values and NaN do not count. None if nothing is left."""
     plain = np.ma.filled(np.ma.asarray(values).astype(np.float64), np.nan).ravel()

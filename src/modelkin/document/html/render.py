@@ -59,7 +59,7 @@ def render_html(
     loads them from its own folder.
     """
     listed = list(blocks)
-    writer = _Writer(language, images or {})
+    writer = _HtmlWriter(language, images or {})
     made_by = language.say("atlas.made" if site else "text.made_by", version=version)
     links = [(key, text) for block in listed for key, text in _linked(block)]
     skip = language.say("text.skip_site" if site else "text.skip")
@@ -113,7 +113,7 @@ def _contents(links: Iterable[tuple[str, Text]], language: Language) -> Html:
     return element("nav", element("ol", *items), aria_label=language.say("label.contents"))
 
 
-class _Writer:
+class _HtmlWriter:
     def __init__(self, language: Language, images: Mapping[str, bytes]) -> None:
         self.language = language
         self.images = images

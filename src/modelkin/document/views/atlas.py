@@ -69,22 +69,22 @@ def pair_file(first: str, second: str) -> str:
 
 def atlas_view(index: AtlasIndex, language: Language = ENGLISH, *, page: bool = False) -> tuple[Block, ...]:
     """Return an atlas as blocks; a page has the map, and links."""
-    return tuple(_Writer(index, language, up="", links=page).whole())
+    return tuple(_AtlasPages(index, language, up="", links=page).whole())
 
 
 def family_view(index: AtlasIndex, number: int, language: Language = ENGLISH) -> tuple[Block, ...]:
     """Return the page of a family."""
-    return tuple(_Writer(index, language, up="../", links=True).family(number))
+    return tuple(_AtlasPages(index, language, up="../", links=True).family(number))
 
 
 def model_view(index: AtlasIndex, ref: str, language: Language = ENGLISH) -> tuple[Block, ...]:
     """Return the page of a model."""
-    return tuple(_Writer(index, language, up="../", links=True).model(ref))
+    return tuple(_AtlasPages(index, language, up="../", links=True).model(ref))
 
 
 def pair_view(index: AtlasIndex, pair: AtlasPair, language: Language = ENGLISH) -> tuple[Block, ...]:
     """Return the page of a pair, with the verdict on its weights if they were compared."""
-    return tuple(_Writer(index, language, up="../", links=True).pair(pair))
+    return tuple(_AtlasPages(index, language, up="../", links=True).pair(pair))
 
 
 def short_place(atlas: Atlas) -> str:
@@ -92,7 +92,7 @@ def short_place(atlas: Atlas) -> str:
     return atlas.registry.rstrip("/").rpartition("/")[2] or atlas.registry
 
 
-class _Writer:
+class _AtlasPages:
     def __init__(self, index: AtlasIndex, language: Language, *, up: str, links: bool) -> None:
         self.index, self.atlas, self.language = index, index.atlas, language
         self.up, self.links = up, links

@@ -8,7 +8,7 @@ from modelkin.describe import ConfigComparison
 from modelkin.describe.key_scan import DimensionCheck, ExpertCensus, KeyScan
 from modelkin.document.blocks import Block, Bullets, Paragraph, Section, Table, table
 from modelkin.document.language import ENGLISH, Language
-from modelkin.document.numbers import runs_text
+from modelkin.document.numbers import digits_text, runs_text
 
 _LONGEST = 40
 _MOST_MISSING = 100
@@ -71,7 +71,7 @@ def _keys(candidate: KeyScan, base: KeyScan, say: Callable[..., str]) -> Table:
         (say("tensors"), *(f"{side.tensors:,}" for side in sides)),
         (say("numbered"), *(_numbers(side, say) for side in sides)),
         (say("left_out"), *(runs_text(side.missing[:_MOST_MISSING]) or "-" for side in sides)),
-        (say("declared_layers"), *(_count(side.declared) for side in sides)),
+        (say("declared_layers"), *(digits_text(side.declared) for side in sides)),
         (say("beyond"), *(_pairs(side.beyond) for side in sides)),
         (say("words"), *(_pairs(side.words) for side in sides)),
     )
@@ -92,11 +92,11 @@ def _pairs(counts: object) -> str:
 def _experts(candidate: ExpertCensus, base: ExpertCensus, say: Callable[..., str]) -> Table:
     sides = (candidate, base)
     rows = (
-        (say("expert_layers"), *(_count(side.layers) for side in sides)),
-        (say("first_of_them"), *(_count(side.first_layer) for side in sides)),
-        (say("fewest"), *(_count(side.fewest) for side in sides)),
-        (say("most"), *(_count(side.most) for side in sides)),
-        (say("declared"), *(_count(side.declared) for side in sides)),
+        (say("expert_layers"), *(digits_text(side.layers) for side in sides)),
+        (say("first_of_them"), *(digits_text(side.first_layer) for side in sides)),
+        (say("fewest"), *(digits_text(side.fewest) for side in sides)),
+        (say("most"), *(digits_text(side.most) for side in sides)),
+        (say("declared"), *(digits_text(side.declared) for side in sides)),
         (say("shared_experts"), *(say("yes" if side.shared else "no") for side in sides)),
     )
     return table([say(key) for key in ("", "candidate", "base")], rows, numeric=(1, 2))
@@ -107,8 +107,4 @@ def _dimensions(
 ) -> Iterator[tuple[str, str, str, str]]:
     words = {True: say("agree"), False: say("disagree"), None: say("not_known")}
     for item in checks:
-        yield item.name, _count(item.config), _count(item.stored), words[item.agrees]
-
-
-def _count(value: int | None) -> str:
-    return "-" if value is None else f"{value:,}"
+        yield item.name, digits_text(item.config), digits_text(item.stored), words[item.agrees]

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 
 from modelkin.document.blocks import Block, Bullets, Paragraph, Section, Table, table
 from modelkin.document.language import ENGLISH, Language
+from modelkin.document.numbers import digits_text
 from modelkin.tokenizer import Overlap, Spread, TokenizerComparison, TokenizerFacts
 
 _MOST_SETTINGS = 12
@@ -53,7 +54,7 @@ def _sides(candidate: TokenizerFacts, base: TokenizerFacts, say: Callable[..., s
         (say("kind"), _kind(candidate, say), _kind(base, say)),
         (say("tokens"), f"{candidate.tokens:,}", f"{base.tokens:,}"),
         (say("added"), f"{candidate.added:,}", f"{base.added:,}"),
-        (say("merges"), _count(candidate.merges), _count(base.merges)),
+        (say("merges"), digits_text(candidate.merges), digits_text(base.merges)),
         (say("digest"), _short(candidate.merges_sha256), _short(base.merges_sha256)),
     )
     return table([say(key) for key in ("", "candidate", "base")], rows)
@@ -143,10 +144,6 @@ def _spread(spread: Spread, say: Callable[..., str], digits: int = 3) -> str:
 
 def _share(value: float | None) -> str:
     return "-" if value is None else f"{value:.3f}"
-
-
-def _count(value: int | None) -> str:
-    return "-" if value is None else f"{value:,}"
 
 
 def _short(digest: str | None) -> str:

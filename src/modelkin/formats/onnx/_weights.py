@@ -78,13 +78,13 @@ def find_uses(graph: Graph) -> GraphUses:
     uses: list[WeightUse] = []
     helpers: set[str] = set()
     for body in graph.bodies:
-        finder = _Finder(graph.tensors, body)
+        finder = _WeightFinder(graph.tensors, body)
         uses += finder.uses()
         helpers |= finder.helpers
     return GraphUses(uses=tuple(uses), helpers=frozenset(helpers))
 
 
-class _Finder:
+class _WeightFinder:
     def __init__(self, tensors: Mapping[str, OnnxTensor], body: Body) -> None:
         self._tensors = tensors
         self._body = body

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Final, NoReturn, TypeAlias, TypeVar
+from typing import Final, TypeAlias, TypeVar
 
 from modelkin.errors import HeaderError, UnsupportedFormat
-from modelkin.message import Message, say
+from modelkin.message import say
 from modelkin.source import ByteRange, Fetched, Fetcher, merged
 from modelkin.tensors import DTYPES
 from modelkin.untrusted import plain, quoted
 
-from .archive import TAIL_BYTES, Archive, Member, find_directory, parse_directory
+from .archive import TAIL_BYTES, Archive, Member, fail, find_directory, parse_directory
 from .machine import Machine
 from .stack import MAX_PICKLE_BYTES, PickleEnds
 from .values import UNREAD_BYTES, Global, StorageRef, Value
@@ -151,7 +151,7 @@ def _archived(file: str, size: int, tail: bytes) -> Steps[TorchContents]:
     small = [pickle] if order is None else [pickle, order]
     for member, most in zip(small, (MAX_PICKLE_BYTES, 16), strict=False):
         if member.size > most:
-            _fail(
+            fail(
                 file, say("problem.torch-member-long", name=quoted(member.name), size=member.size, most=most)
             )
     reads = yield [_whole(member) for member in small]
@@ -162,9 +162,9 @@ def _archived(file: str, size: int, tail: bytes) -> Steps[TorchContents]:
     try:
         top = machine.load()
     except PickleEnds:
-        _fail(file, say("problem.torch-pickle-early"))
+        fail(file, say("problem.torch-pickle-early"))
     if machine.position != len(data):
-        _fail(file, say("problem.torch-after-pickle", n=len(data) - machine.position))
+        fail(file, say("problem.torch-after-pickle", n=len(data) - machine.position))
     return TorchContents(
         file=file,
         top=top,
@@ -188,9 +188,9 @@ def _data(archive: Archive, member: Member, reads: Reads) -> bytes:
 def _storage_member(archive: Archive, storage: StorageRef) -> Member:
     member = archive.members.get(f"data/{storage.key}")
     if member is None:
-        _fail(archive.file, say("problem.torch-no-storage", key=quoted(storage.key)))
+        fail(archive.file, say("problem.torch-no-storage", key=quoted(storage.key)))
     if member.size != storage_bytes(storage):
-        _fail(
+        fail(
             archive.file,
             say(
                 "problem.torch-storage-size",
@@ -215,9 +215,9 @@ def _streamed(file: str, size: int, beginning: bytes, *, check: bool) -> Steps[T
             break
         except PickleEnds:
             if len(data) >= size:
-                _fail(file, say("problem.torch-cut"))
+                fail(file, say("problem.torch-cut"))
             if len(data) >= MAX_PICKLE_BYTES:
-                _fail(file, say("problem.torch-pickles-long", most=MAX_PICKLE_BYTES))
+                fail(file, say("problem.torch-pickles-long", most=MAX_PICKLE_BYTES))
             more = ByteRange(len(data), min(size, _GROWTH * len(data)))
             reads = yield [more]
             data += reads(more)
@@ -226,12 +226,12 @@ def _streamed(file: str, size: int, beginning: bytes, *, check: bool) -> Steps[T
     for key in keys:
         storage = machine.storages.get(key) if isinstance(key, str) else None
         if storage is None or storage.key in places:
-            _fail(file, say("problem.torch-storages"))
+            fail(file, say("problem.torch-storages"))
         position += 8
         places[storage.key] = ByteRange(position, position + storage_bytes(storage))
         position += storage_bytes(storage)
     if len(places) != len(machine.storages):
-        _fail(file, say("problem.torch-storages"))
+        fail(file, say("problem.torch-storages"))
     if position != size:
         raise HeaderError(
             plain(file),
@@ -253,7 +253,7 @@ def _pickles(data: bytes, file: str) -> tuple[Value, Machine, list[Value], int]:
         raise UnsupportedFormat(plain(file), say("problem.torch-no-archive"), hint=hint)
     version, position = _next(data, position, file)
     if type(version) is not int or version != _LEGACY_PROTOCOL:
-        _fail(file, say("problem.torch-version", version=_LEGACY_PROTOCOL))
+        fail(file, say("problem.torch-version", version=_LEGACY_PROTOCOL))
     system, position = _next(data, position, file)
     if not isinstance(system, dict) or system.get("little_endian") is not True:
         raise UnsupportedFormat(plain(file), say("problem.torch-endian"))
@@ -261,7 +261,7 @@ def _pickles(data: bytes, file: str) -> tuple[Value, Machine, list[Value], int]:
     top = machine.load()
     keys, position = _next(data, machine.position, file)
     if not isinstance(keys, list):
-        _fail(file, say("problem.torch-storage-list"))
+        fail(file, say("problem.torch-storage-list"))
     return top, machine, keys, position
 
 
@@ -269,7 +269,7 @@ def _next(data: bytes, start: int, file: str) -> tuple[Value, int]:
     machine = Machine(data, start=start, file=file)
     value = machine.load()
     if machine.storages or machine.unknown:
-        _fail(file, say("problem.torch-short-pickles"))
+        fail(file, say("problem.torch-short-pickles"))
     return value, machine.position
 
 
@@ -278,8 +278,4 @@ def _checked(file: str, storages: Mapping[str, StorageRef], places: Mapping[str,
     reads = yield list(counts.values())
     for key, item in counts.items():
         if (count := int.from_bytes(reads(item), "little")) != storages[key].numel:
-            _fail(file, say("problem.torch-storage-count", key=quoted(key), n=count, m=storages[key].numel))
-
-
-def _fail(file: str, problem: Message) -> NoReturn:
-    raise HeaderError(plain(file), problem)
+            fail(file, say("problem.torch-storage-count", key=quoted(key), n=count, m=storages[key].numel))

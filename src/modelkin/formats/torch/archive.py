@@ -86,7 +86,7 @@ class Archive:
         """
         where = say("part.member", name=quoted(member.name))
         if len(header) < LOCAL.size + len(member.raw_name) or not header.startswith(_LOCAL_MAGIC):
-            _fail(self.file, say("problem.zip-local", where=where, position=member.offset))
+            fail(self.file, say("problem.zip-local", where=where, position=member.offset))
         _, _, flags, method, _, _, crc, packed, size, n_name, n_extra = LOCAL.unpack_from(header)
         if method or member.method:
             raise UnsupportedFormat(
@@ -97,14 +97,14 @@ class Archive:
         later = flags & _SIZES_LATER
         expected = {member.size, _FULL32, 0} if later else {member.size, _FULL32}
         if flags != member.flags or (crc != member.crc and not (later and crc == 0)):
-            _fail(self.file, say("problem.zip-different", where=where))
+            fail(self.file, say("problem.zip-different", where=where))
         if not {size, packed} <= expected:
-            _fail(self.file, say("problem.zip-local-size", where=where, n=size, m=member.size))
+            fail(self.file, say("problem.zip-local-size", where=where, n=size, m=member.size))
         if header[LOCAL.size : LOCAL.size + n_name] != member.raw_name:
-            _fail(self.file, say("problem.zip-local-name", where=where))
+            fail(self.file, say("problem.zip-local-name", where=where))
         start = member.offset + LOCAL.size + n_name + n_extra
         if start + member.size > member.stop:
-            _fail(self.file, say("problem.zip-overlap", where=where))
+            fail(self.file, say("problem.zip-overlap", where=where))
         return ByteRange(start, start + member.size)
 
 
@@ -118,29 +118,29 @@ def find_directory(tail: bytes, *, file: str, file_size: int) -> tuple[ByteRange
         raise HeaderError(plain(file), say("problem.zip-no-end"), hint=hint)
     _, disk, first_disk, here, count, length, offset, comment = END.unpack(tail[-END.size :])
     if disk or first_disk or here != count or comment:
-        _fail(file, say("problem.zip-disks"))
+        fail(file, say("problem.zip-disks"))
     end = file_size - END.size
     locator = tail[-END.size - LOCATOR.size : -END.size]
     if locator.startswith(_LOCATOR_MAGIC):
         end = file_size - TAIL_BYTES
         large = tail[-TAIL_BYTES : -END.size - LOCATOR.size]
         if len(large) < END64.size or not large.startswith(_END64_MAGIC):
-            _fail(file, say("problem.zip-large"))
+            fail(file, say("problem.zip-large"))
         if LOCATOR.unpack(locator)[1:] != (0, end, 1):
-            _fail(file, say("problem.zip-locator"))
+            fail(file, say("problem.zip-locator"))
         _, rest, _, _, disk, first_disk, here, count64, length64, offset64 = END64.unpack(large)
         if rest != END64.size - 12 or disk or first_disk or here != count64:
-            _fail(file, say("problem.zip-large-odd"))
+            fail(file, say("problem.zip-large-odd"))
         for small, wide, full in (
             (count, count64, _FULL16),
             (length, length64, _FULL32),
             (offset, offset64, _FULL32),
         ):
             if small not in (full, wide):
-                _fail(file, say("problem.zip-records", first=small, second=wide))
+                fail(file, say("problem.zip-records", first=small, second=wide))
         count, length, offset = count64, length64, offset64
     if length > MAX_DIRECTORY_BYTES or count > MAX_MEMBERS:
-        _fail(file, say("problem.zip-entries", count=count, n=length))
+        fail(file, say("problem.zip-entries", count=count, n=length))
     if offset + length != end:
         raise HeaderError(
             plain(file), say("problem.zip-directory-end", stop=offset + length, end=end), hint=hint
@@ -154,18 +154,18 @@ def parse_directory(data: bytes, *, place: ByteRange, count: int, file: str) -> 
     position = 0
     for _ in range(count):
         if position + ENTRY.size > len(data) or data[position : position + 4] != _ENTRY_MAGIC:
-            _fail(file, say("problem.zip-no-entry", number=len(found) + 1, count=count))
+            fail(file, say("problem.zip-no-entry", number=len(found) + 1, count=count))
         member, position = _entry(data, position, place=place, file=file)
         found.append(member)
     if position != len(data):
-        _fail(file, say("problem.zip-directory-more", n=len(data) - position, count=count))
+        fail(file, say("problem.zip-directory-more", n=len(data) - position, count=count))
     if not found:
-        _fail(file, say("problem.zip-empty"))
+        fail(file, say("problem.zip-empty"))
     by_place = sorted(found, key=lambda member: member.offset)
     if by_place[0].offset:
-        _fail(file, say("problem.zip-before", n=by_place[0].offset))
+        fail(file, say("problem.zip-before", n=by_place[0].offset))
     if any(one.offset == other.offset for one, other in pairwise(by_place)):
-        _fail(file, say("problem.zip-same-byte"))
+        fail(file, say("problem.zip-same-byte"))
     ends = {one.name: other.offset for one, other in pairwise(by_place)}
     root = found[0].name.partition("/")[0]
     members: dict[str, Member] = {}
@@ -173,10 +173,10 @@ def parse_directory(data: bytes, *, place: ByteRange, count: int, file: str) -> 
     for member in found:
         folder, _, below = member.name.partition("/")
         if folder != root:
-            _fail(file, say("problem.zip-folders", root=quoted(root), other=quoted(folder)))
+            fail(file, say("problem.zip-folders", root=quoted(root), other=quoted(folder)))
         # torch looks names up without regard to case.
         if (folded := below.casefold()) in seen:
-            _fail(file, say("problem.zip-two-members", name=quoted(member.name)))
+            fail(file, say("problem.zip-two-members", name=quoted(member.name)))
         seen.add(folded)
         members[below] = replace(member, stop=ends.get(member.name, place.start))
     return Archive(file=file, root=root, members=members)
@@ -205,7 +205,7 @@ def _entry(data: bytes, position: int, *, place: ByteRange, file: str) -> tuple[
     names = position + ENTRY.size
     extras, stop = names + n_name, names + n_name + n_extra + n_comment
     if stop > len(data):
-        _fail(file, say("problem.zip-entry-beyond"))
+        fail(file, say("problem.zip-entry-beyond"))
     raw_name = data[names:extras]
     name = _name(raw_name, file)
     where = say("part.member", name=quoted(name))
@@ -215,12 +215,12 @@ def _entry(data: bytes, position: int, *, place: ByteRange, file: str) -> tuple[
     if flags & _ENCRYPTED:
         raise UnsupportedFormat(plain(file), say("problem.zip-encrypted", where=where))
     if flags & ~_KNOWN_FLAGS or disk or (method == 0 and packed != size):
-        _fail(file, say("problem.zip-entry", where=where))
+        fail(file, say("problem.zip-entry", where=where))
     # The upper half is a Unix mode where a Unix program made the file.
     if made_by >> 8 == 3 and stat.S_ISLNK(mode >> 16):
-        _fail(file, say("problem.zip-link", where=where))
+        fail(file, say("problem.zip-link", where=where))
     if offset + LOCAL.size + n_name + packed > place.start:
-        _fail(file, say("problem.zip-claims", where=where, n=packed, position=offset, start=place.start))
+        fail(file, say("problem.zip-claims", where=where, n=packed, position=offset, start=place.start))
     member = Member(
         name=name,
         raw_name=raw_name,
@@ -238,13 +238,13 @@ def _name(raw: bytes, file: str) -> str:
     try:
         name = raw.decode("utf-8")
     except UnicodeDecodeError:
-        _fail(file, say("problem.zip-name-utf8", name=repr(raw[:40])))
+        fail(file, say("problem.zip-name-utf8", name=repr(raw[:40])))
     problem = name_problem(name)
     parts = name.split("/")
     if problem is None and (len(parts) < 2 or "\\" in name or any(part in ("", ".", "..") for part in parts)):
         problem = say("problem.torch-not-plain")
     if problem is not None:
-        _fail(file, say("problem.zip-member-name", name=quoted(name), problem=problem))
+        fail(file, say("problem.zip-member-name", name=quoted(name), problem=problem))
     return name
 
 
@@ -255,7 +255,7 @@ def _widened(
     limits = (_FULL32, _FULL32, _FULL32, _FULL16)
     blocks = [block for kind, block in _extras(extra, file, where) if kind == _ZIP64_EXTRA]
     if len(blocks) > 1:
-        _fail(file, say("problem.zip-size-twice", where=where))
+        fail(file, say("problem.zip-size-twice", where=where))
     rest = blocks[0] if blocks else b""
     wide: list[int] = []
     for value, limit in zip(values, limits, strict=True):
@@ -264,7 +264,7 @@ def _widened(
             continue
         width = 8 if limit == _FULL32 else 4
         if len(rest) < width:
-            _fail(file, say("problem.zip-size-missing", where=where))
+            fail(file, say("problem.zip-size-missing", where=where))
         wide.append(int.from_bytes(rest[:width], "little"))
         rest = rest[width:]
     return wide[0], wide[1], wide[2], wide[3]
@@ -275,15 +275,16 @@ def _extras(extra: bytes, file: str, where: Message) -> list[tuple[int, bytes]]:
     position = 0
     while position < len(extra):
         if position + 4 > len(extra):
-            _fail(file, say("problem.zip-extra", where=where))
+            fail(file, say("problem.zip-extra", where=where))
         kind, length = struct.unpack_from("<HH", extra, position)
         position += 4
         if position + length > len(extra):
-            _fail(file, say("problem.zip-extra", where=where))
+            fail(file, say("problem.zip-extra", where=where))
         blocks.append((kind, extra[position : position + length]))
         position += length
     return blocks
 
 
-def _fail(file: str, problem: Message) -> NoReturn:
+def fail(file: str, problem: Message) -> NoReturn:
+    """Refuse a file."""
     raise HeaderError(plain(file), problem)

@@ -84,12 +84,12 @@ def check_card(
         else:
             bases = {name: at for name, at in (known or {}).items() if isinstance(at, str | ModelRef)}
             opened = stack.enter_context(open_model(model, options.fetch, progress=progress, bases=bases))
-        run = _Run(opened, options, known or {}, progress or Silent(), stack)
+        run = _CardRun(opened, options, known or {}, progress or Silent(), stack)
         return run.result(against)
 
 
 @dataclass(slots=True)
-class _Run:
+class _CardRun:
     model: Model
     options: CompareOptions
     known: Mapping[str, ModelLike]

@@ -14,7 +14,14 @@ from modelkin.casework.studies.bench import Bench, NotDone, said, shown
 from modelkin.casework.studies.reading import Aliases, BaselineName, Layers, LayersOf, MeasureNames, Roles
 from modelkin.casework.studies.spec import Experiment
 from modelkin.describe.matrix import KnownRelation, MatrixOptions, MatrixResult, matrix, wanted_by_matrix
-from modelkin.describe.measures import PAIRINGS, LayerPairing, MeasureTable, off_diagonal, offset_profile
+from modelkin.describe.measures import (
+    PAIRINGS,
+    LayerPairing,
+    MeasureTable,
+    measured_mean,
+    off_diagonal,
+    offset_profile,
+)
 from modelkin.document.numbers import runs_text
 from modelkin.errors import UsageError
 from modelkin.message import Message, joined, say, told
@@ -191,15 +198,15 @@ def _summed_up(table: MeasureTable, aliases: list[str]) -> list[dict[str, Any]]:
                 for measure in part.distinct("measure") if len(part) else ():
                     grid = part.matrix(measure=measure, role=role, model_a=a, model_b=b, view=view)
                     if grid.layers_a == (None,):
-                        diagonal, others = _mean(grid.values), None
-                        expected = _mean(grid.expected)
+                        diagonal, others = measured_mean(grid.values), None
+                        expected = measured_mean(grid.expected)
                     else:
                         profile = offset_profile(grid)
                         diagonal = profile[0].mean if 0 in profile and a != b else None
                         rest = off_diagonal(grid)
                         others = rest.mean if rest else None
                         facing = np.equal.outer(np.array(grid.layers_a), np.array(grid.layers_b))
-                        expected = _mean(grid.expected[facing if a != b else ~facing])
+                        expected = measured_mean(grid.expected[facing if a != b else ~facing])
                     found.append(
                         {
                             "role": role,
@@ -215,10 +222,6 @@ def _summed_up(table: MeasureTable, aliases: list[str]) -> list[dict[str, Any]]:
                         }
                     )
     return found
-
-
-def _mean(values: np.ma.MaskedArray[Any, Any]) -> float | None:
-    return float(values.mean()) if values.count() else None
 
 
 def _summary_tables(
