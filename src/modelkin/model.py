@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from dataclasses import replace
 from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar
@@ -13,11 +14,14 @@ from typing import TYPE_CHECKING, Self, TypeVar
 from modelkin.architecture import Architecture, RoleEntry, detect
 from modelkin.errors import ConfigError, FormatError, SourceError, UnsupportedFormat, UsageError
 from modelkin.formats import (
+    FactorPair,
     OpenedAdapter,
     Weights,
     chosen_file,
     describes_itself,
+    find_factors,
     may_describe_itself,
+    multiplied,
     open_adapter,
     place_of_adapter,
     read_weights,
@@ -176,7 +180,7 @@ class Model:
         if (found is not None and "model_type" in found) or not self._may_describe_itself:
             return found
         # A config.json without a model type is a stub or another program's: the weights fill it in.
-        return {**(self.weights.config or {}), **(found or {})} or None
+        return {**(self._opened.config or {}), **(found or {})} or None
 
     @cached_property
     def _config_file(self) -> Mapping[str, object] | None:
@@ -197,7 +201,37 @@ class Model:
 
     @cached_property
     def weights(self) -> Weights:
-        """The opened weight files: format, tensors, and whatever else they say."""
+        """The opened weight files: format, tensors, and whatever else they say.
+
+        Matrices that are stored as two factors are their products where an architecture expects one.
+        """
+        opened, found = self._opened, self._factors()
+        if not found:
+            return opened
+        ranks = [factors.rank for factors in found]
+        note = say("format.factored", n=len(found), least=min(ranks), most=max(ranks))
+        return replace(opened, index=multiplied(opened.index, found), notes=(*opened.notes, note))
+
+    def _factors(self) -> list[FactorPair]:
+        """Return pairs of tensors that are unknown as they are, and known as their product."""
+        index = self._opened.index
+        found = [] if self._opened.adapter is not None else find_factors(index)
+        if not found:
+            return []
+        try:
+            unknown = {item.name for item in self._stored_architecture.unknown}
+        except ConfigError:
+            return []  # whoever asks for the architecture is told
+        found = [factors for factors in found if unknown.issuperset(factors.parts)]
+        if not found:
+            return []
+        detected = self._detected(multiplied(index, found))
+        known = {entry.tensor for entry in (*detected.tensors, *detected.mtp_tensors)}
+        return [factors for factors in found if factors.name in known]
+
+    @cached_property
+    def _opened(self) -> Weights:
+        """The weight files as they are stored."""
         with _named(self._own_fetcher.source):
             if self._adapter is not None:
                 head_bytes = self._options.head_bytes
@@ -220,11 +254,20 @@ class Model:
     @cached_property
     def architecture(self) -> Architecture:
         """What each tensor is for; an unknown architecture is a value too."""
+        _ = self.config  # the smaller read comes first: if it fails, nothing else was read
+        return self._stored_architecture if self.weights is self._opened else self._detected(self.index)
+
+    @cached_property
+    def _stored_architecture(self) -> Architecture:
+        """What each tensor is for if none is a factor."""
+        return self._detected(self._opened.index)
+
+    def _detected(self, index: TensorIndex) -> Architecture:
         config = self.config
-        stored = sorted(self.index.values(), key=lambda info: (info.file, info.start, info.name))
+        stored = sorted(index.values(), key=lambda info: (info.file, info.start, info.name))
         return detect(
             config,
-            {name: info.shape for name, info in self.index.items()},
+            {name: info.shape for name, info in index.items()},
             order=[info.name for info in stored],
         )
 
@@ -297,7 +340,7 @@ class Model:
         if name not in HELD_FILES:
             return None
         inside = describes_itself(self._entry) or self.fetcher.source.find(name) is None
-        return self.weights.files.get(name) if inside and self._may_describe_itself else None
+        return self._opened.files.get(name) if inside and self._may_describe_itself else None
 
     @property
     def _may_describe_itself(self) -> bool:
@@ -346,7 +389,7 @@ class Model:
         return self.fetcher.totals()
 
 
-for _name in ("_adapter", "_config_file", "config", "weights"):
+for _name in ("_adapter", "_config_file", "_opened", "config", "weights"):
     # Up to Python 3.11 all instances share one lock: models opened side by side would wait for each
     # other's headers. The architecture keeps its lock, since the first thread to ask builds its tables.
     vars(Model)[_name].lock = nullcontext()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -19,12 +20,17 @@ from modelkin.message import Message, say
 from modelkin.model import Model
 from modelkin.progress import Progress
 from modelkin.source import FileState
+from modelkin.tensors import TensorIndex
+from modelkin.untrusted import quoted
 from modelkin.written import JsonRecord
 
 if TYPE_CHECKING:
     from modelkin.document.notebook import Plot
 
 SCHEMA = "modelkin.comparison/1"
+_NUMBER = re.compile(r"[0-9]+")
+_N_KINDS = 3
+"""Kinds of unknown tensors that are named: enough to recognise a layout."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -301,7 +307,7 @@ class Comparison(JsonRecord):
 def model_summary(model: Model) -> ModelSummary:
     """Describe one side of a comparison."""
     location, index, architecture = model.location, model.index, checked_architecture(model)
-    skipped = [say("no-role", n=len(architecture.unknown))] if architecture.unknown else []
+    skipped = [_without_role(index, architecture)] if architecture.unknown else []
     skipped += [say("other-parts", n=len(architecture.other))] if architecture.other else []
     skipped += [*architecture.notes]
     return ModelSummary(
@@ -323,6 +329,15 @@ def model_summary(model: Model) -> ModelSummary:
         guessed=architecture.guessed,
         sizes=_part_sizes(model, architecture) if architecture.is_known else None,
     )
+
+
+def _without_role(index: TensorIndex, architecture: Architecture) -> Message:
+    """Say which tensors nothing is known about, by kind, and how much of the model they are."""
+    names = [item.name for item in architecture.unknown]
+    kinds = list(dict.fromkeys(_NUMBER.sub("*", name) for name in names))
+    listed = (*map(quoted, kinds[:_N_KINDS]), *(["..."] if len(kinds) > _N_KINDS else ()))
+    n_values = sum(index[name].n_elements for name in names if name in index)
+    return say("no-role", n=len(names), share=n_values / max(1, index.n_parameters), names=listed)
 
 
 def _part_sizes(model: Model, architecture: Architecture) -> PartSizes:

@@ -61,17 +61,17 @@ class LowRank:
         """Plan the lines of the weight, and the parts of the factors they need."""
         if not self.inputs_first:
             lines = runs
-            parts = {"base": _lines(self.base, runs), "a": _whole(self.a), "b": _lines(self.b, runs)}
+            parts = {"base": lines_of(self.base, runs), "a": whole_of(self.a), "b": lines_of(self.b, runs)}
             own = runs
         else:
             # Trained lengths are those of columns: to scale any line, the whole weight is needed.
             lines = runs if self.magnitude is None else [(0, self.base.shape[0])]
-            parts = {"base": _lines(self.base, lines), "a": _columns(self.a, lines), "b": _whole(self.b)}
+            parts = {"base": lines_of(self.base, lines), "a": _columns(self.a, lines), "b": whole_of(self.b)}
             own = [(0, self.base.shape[1])]
         if self.magnitude is not None:
             parts["magnitude"] = plan_slice(TensorSlice.blocks(self.magnitude.name, own), self.magnitude)
         build = self._by_inputs if self.inputs_first else self._by_outputs
-        return LinePlan(ranges=_together(parts.values()), build=partial(build, parts, lines, runs))
+        return LinePlan(ranges=gathered(parts.values()), build=partial(build, parts, lines, runs))
 
     def _by_outputs(self, parts: Plans, lines: LineRuns, runs: LineRuns, view: View) -> Array:
         made = {name: plan.assemble(view) for name, plan in parts.items()}
@@ -120,8 +120,8 @@ class ExpertsLowRank:
 
     def plan(self, runs: LineRuns) -> LinePlan:
         """Plan the lines of the weights, and all of the factors, since those of one expert are scattered."""
-        parts: Plans = {"base": _lines(self.base, runs), "a": _whole(self.a), "b": _whole(self.b)}
-        return LinePlan(ranges=_together(parts.values()), build=partial(self._build, parts, runs))
+        parts: Plans = {"base": lines_of(self.base, runs), "a": whole_of(self.a), "b": whole_of(self.b)}
+        return LinePlan(ranges=gathered(parts.values()), build=partial(self._build, parts, runs))
 
     def _build(self, parts: Plans, runs: LineRuns, view: View) -> Array:
         experts, n_lines, width = self.base.shape
@@ -156,8 +156,8 @@ class Shifted:
 
     def plan(self, runs: LineRuns) -> LinePlan:
         """Plan the one line that a vector has."""
-        parts = [_whole(self.base), _whole(self.added)]
-        return LinePlan(ranges=_together(parts), build=partial(self._build, parts))
+        parts = [whole_of(self.base), whole_of(self.added)]
+        return LinePlan(ranges=gathered(parts), build=partial(self._build, parts))
 
     def _build(self, parts: Sequence[SlicePlan], view: View) -> Array:
         base, added = (part.assemble(view) for part in parts)
@@ -177,11 +177,13 @@ def _plain(values: Array) -> Array:
     return np.ascontiguousarray(values, np.float32)
 
 
-def _whole(info: TensorInfo) -> SlicePlan:
+def whole_of(info: TensorInfo) -> SlicePlan:
+    """Plan a whole factor."""
     return plan_slice(TensorSlice.whole(info.name), info)
 
 
-def _lines(info: TensorInfo, runs: LineRuns) -> SlicePlan:
+def lines_of(info: TensorInfo, runs: LineRuns) -> SlicePlan:
+    """Plan some lines of a factor."""
     width = line_elements(info.shape)
     return plan_slice(
         TensorSlice.blocks(info.name, [(start * width, stop * width) for start, stop in runs]), info
@@ -200,5 +202,6 @@ def _columns(info: TensorInfo, runs: LineRuns) -> SlicePlan:
     return plan_slice(TensorSlice.blocks(info.name, blocks), info)
 
 
-def _together(plans: Iterable[SlicePlan]) -> dict[str, list[ByteRange]]:
+def gathered(plans: Iterable[SlicePlan]) -> dict[str, list[ByteRange]]:
+    """Return what all plans read, by file."""
     return by_file((file, item) for plan in plans for file, ranges in plan.ranges.items() for item in ranges)
