@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-from numpy.typing import NDArray
-
 from modelkin._version import __version__
 from modelkin.comparison.adapters import adapter_flags
+from modelkin.comparison.alignment import Frame
 from modelkin.comparison.claims import read_claims
 from modelkin.comparison.controls import (
     ControlScores,
@@ -65,6 +63,7 @@ from modelkin.message import Message, Value, say, told
 from modelkin.model import Model, ModelLike, open_models, read_headers
 from modelkin.options import CompareOptions, Depth
 from modelkin.progress import Progress, Silent
+from modelkin.tokenizer import TokenPairs
 
 _SILENT = Silent()
 
@@ -357,20 +356,34 @@ def _subtracted(
     found = read_deltas(
         pair,
         layers,
-        judged.tokens,
+        _tokens_used(judged, alignment.residual),
         residual=alignment.residual,
         units=alignment.units,
-        rotation=_rotation(judged.deep),
+        frame=_frame_used(judged.deep, alignment.residual),
     )
     return found.unlike_in(
         [name for name, item in verdict.components.items() if item.conclusion is Conclusion.NO_EVIDENCE]
     )
 
 
-def _rotation(deep: DeepResult | None) -> NDArray[np.float32] | None:
-    """Return the best-fitting map of the residual stream that rotates it."""
-    frames = [frame for frame in (deep.frames if deep else ()) if frame.matrix is not None]
-    return max(frames, key=lambda frame: frame.fit).matrix if frames else None
+def _tokens_used(judged: Judgement, residual: str) -> Tokens:
+    """Return rows of shared tokens, unless they were only assumed and other coordinates bear out none.
+
+    Without a tokenizer, rows of equal number are paired. In coordinates learned from layers, tables that show
+    nothing may be in another order as well as replaced.
+    """
+    tokens = judged.tokens
+    tables = [judged.verdict.components.get(name) for name in ("embedding", "head")]
+    shared = any(item is not None and item.conclusion.related for item in tables)
+    if residual == "identity" or shared or not (isinstance(tokens, TokenPairs) and tokens.assumed):
+        return tokens
+    return say("tokenizer-missing")
+
+
+def _frame_used(deep: DeepResult | None, kind: str) -> Frame | None:
+    """Return the best-fitting map of the residual stream, of the kind in which something was found."""
+    frames = [frame for frame in (deep.frames if deep else ()) if frame.kind == kind]
+    return max(frames, key=lambda frame: frame.fit, default=None)
 
 
 def _same_model(pair: ModelPair) -> tuple[Message, ...]:

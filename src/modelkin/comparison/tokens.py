@@ -27,7 +27,7 @@ def pair_tokens(candidate: Model, base: Model) -> Tokens:
     vocabularies = [model.architecture.sizes.get("vocab") for model in models]
     if sizes[0] is None or sizes[1] is None:
         if sizes[0] is sizes[1] and vocabularies[0] is not None and vocabularies[0] == vocabularies[1]:
-            return equal_rows(vocabularies[0], how=say("no-tokenizer-equal"))
+            return equal_rows(vocabularies[0], how=say("no-tokenizer-equal"), assumed=True)
         return say("tokenizer-missing")
     if vocabularies[0] and same_tokenizer(candidate, base):
         smaller = min(size for size in vocabularies if size is not None)

@@ -70,6 +70,8 @@ class TokenPairs:
     base: tuple[int, ...] = field(repr=False)
     how: Message
     """By text, or by number because both tokenizers are the same file."""
+    assumed: bool = False
+    """Whether rows of equal number were paired without any tokenizer that says so."""
 
     def __len__(self) -> int:
         return len(self.candidate)
@@ -85,7 +87,7 @@ def shared_tokens(candidate: Mapping[bytes, int], base: Mapping[bytes, int]) -> 
     )
 
 
-def equal_rows(n_rows: int, *, how: Message) -> TokenPairs:
+def equal_rows(n_rows: int, *, how: Message, assumed: bool = False) -> TokenPairs:
     """Pair rows of equal number."""
     numbers = tuple(range(n_rows))
-    return TokenPairs(candidate=numbers, base=numbers, how=how)
+    return TokenPairs(candidate=numbers, base=numbers, how=how, assumed=assumed)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +18,7 @@ import numpy.typing as npt
 from modelkin.message import Message, say
 
 from .layer_units import Array, Indices, LayerUnits, mutual_nearest, standardised
-from .residual import polar_factor
+from .residual import Frame, polar_factor
 
 _ROUNDS = 8
 """Limit for a map that goes back and forth between two sets of matches; others settle before."""
@@ -36,6 +37,10 @@ stretch."""
 _WIDE = 256
 """From this width on, a start that leads nowhere is given up at once: there, a right one is never that
 bad."""
+
+_ONE_PLACE, _AN_ORDER = 0.71, 0.9
+"""Part of a dimension's direction that one other must hold to be its place, since no second one can hold as
+much; and share of dimensions that must have one: in a rotation of 16 dimensions hardly any has."""
 
 _UNITS = say("units-of-layers")
 
@@ -59,6 +64,26 @@ class LearnedMap:
     def reversed(self) -> LearnedMap:
         """Return the map times minus one."""
         return replace(self, matrix=-self.matrix)
+
+    def as_frame(self) -> Frame:
+        """Return the map as an order of dimensions where it is nearly one, else as it is."""
+        blank = Frame(
+            kind="rotation",
+            learned_from=self.learned_from,
+            n_rows=self.n_units,
+            fit=self.fit,
+            chance=0.0,
+            widths=(self.matrix.shape[0], self.matrix.shape[1]),
+            matrix=self.matrix,
+        )
+        order = _order_of(self.matrix)
+        if order is None:
+            return blank
+        signs = np.sign(self.matrix[order, np.arange(len(order))]).astype(np.float32)
+        kind: Literal["permutation", "signed-permutation"] = (
+            "signed-permutation" if (signs < 0).any() else "permutation"
+        )
+        return replace(blank, kind=kind, places=order, signs=signs, matrix=None)
 
 
 def learn_map(
@@ -93,6 +118,22 @@ def learn_map(
             break
         matches = again
     return found
+
+
+def _order_of(matrix: Array) -> Indices | None:
+    """Return the candidate's dimension at each of the base's places; None if the map is no order."""
+    if matrix.shape[0] != matrix.shape[1]:
+        return None
+    size = np.abs(matrix) / np.maximum(np.linalg.norm(matrix, axis=0), 1e-20)
+    places: Indices = np.argmax(size, axis=0)
+    sure = size[places, np.arange(len(size))] > _ONE_PLACE
+    if np.count_nonzero(sure) < _AN_ORDER * len(size) or len(np.unique(places[sure])) < sure.sum():
+        return None
+    left = np.setdiff1d(np.arange(len(size)), places[sure])
+    for place in np.flatnonzero(~sure):
+        best = int(np.argmax(size[left, place]))
+        places[place], left = left[best], np.delete(left, best)
+    return places
 
 
 def permutation_of_gains(candidate: npt.ArrayLike, base: npt.ArrayLike) -> Array | None:

@@ -74,6 +74,15 @@ class Frame:
             matrix=None if self.matrix is None else -self.matrix,
         )
 
+    def is_settled_by(self, other: Frame) -> bool:
+        """Say whether another is the same map with a sign that is no longer open."""
+        same = (self.kind, self.learned_from, self.n_rows, self.fit)
+        return (
+            self.sign_open
+            and not other.sign_open
+            and same == (other.kind, other.learned_from, other.n_rows, other.fit)
+        )
+
     def apply(self, rows: npt.ArrayLike) -> Array:
         """Turn rows over the candidate's dimensions into rows over the base's."""
         values = np.asarray(rows, dtype=np.float32)

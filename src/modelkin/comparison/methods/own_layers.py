@@ -110,7 +110,8 @@ class OwnLayers(Method):
             if not isinstance(again, Message) and any(_enough(item) for item in again):
                 facing, found = more, again
         cells = len(both[0].units) * len(both[1].units) if searched else 1
-        frame = "rotation" if found[0].learned is not None else pair.frame_kind
+        frames = _frames(pair, found)
+        frame = frames[0].kind if frames else pair.frame_kind
         kinds = {item.layer: (item.component, item.role) for item in chosen.layers[0]}
         evidence = []
         for item in found:
@@ -119,8 +120,8 @@ class OwnLayers(Method):
                 where = Where(component=component, role=role, frame=frame)
                 made = self._contrast(item, at, where, facing, cells)
                 evidence.append(replace(made, same_numbers=_same_numbers(both, facing, at.pair)))
-        evidence += self._heads(pair, both, facing, found, cells)
-        return Findings(evidence=tuple(evidence), frames=_frames(found))
+        evidence += self._heads(pair, both, facing, found, cells, frame)
+        return Findings(evidence=tuple(evidence), frames=frames)
 
     def _searched(
         self, pair: Pair, both: tuple[SideUnits, SideUnits], facing: Sequence[tuple[int, int]]
@@ -199,6 +200,7 @@ class OwnLayers(Method):
         facing: Sequence[tuple[int, int]],
         found: Sequence[ContrastOfLayers],
         cells: int,
+        frame: str,
     ) -> Iterator[Contrast]:
         """Compare heads, which no coordinates were learned from: in the coordinates of units, if these agree.
 
@@ -210,7 +212,6 @@ class OwnLayers(Method):
         layers = facing_layers_of(
             [both[0].heads[i] for i, _ in held], [both[1].heads[j] for _, j in held], [j for _, j in held]
         )
-        frame = "rotation" if found[0].learned is not None else pair.frame_kind
         ways: list[tuple[str, Array | None]] = [(frame, _matrix_of(pair, found))]
         if not any(_enough(item) for item in found):
             ways += [(pair.frame_kind, _matrix(pair.frame))] if pair.frame_kind != "identity" else []
@@ -311,20 +312,14 @@ def _matrix_of(pair: Pair, found: Sequence[ContrastOfLayers]) -> Array | None:
     return best.learned.matrix if best.learned is not None else _matrix(pair.frame)
 
 
-def _frames(found: Sequence[ContrastOfLayers]) -> tuple[Frame, ...]:
-    """Return the coordinates as a record of what was tried."""
-    return tuple(
-        Frame(
-            kind="rotation",
-            learned_from=item.learned.learned_from,
-            n_rows=item.learned.n_units,
-            fit=item.learned.fit,
-            chance=0.0,
-            widths=item.learned.matrix.shape,
-        )
-        for item in found[:1]
-        if item.learned is not None
-    )
+def _frames(pair: Pair, found: Sequence[ContrastOfLayers]) -> tuple[Frame, ...]:
+    """Return the coordinates in which most units agree, if they were learned or their sign settled here."""
+    best = max(found, key=lambda item: item.mean_share)
+    if best.learned is not None:
+        return (best.learned.as_frame(),)
+    if pair.frame is not None and pair.frame.sign_open:
+        return (replace(pair.frame, sign_open=False),)
+    return ()
 
 
 # -- which layers face each other ----------------------------------------------------------------------

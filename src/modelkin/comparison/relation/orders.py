@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from modelkin.architecture import Role, Segment
-from modelkin.comparison.alignment import UnitMatch, match_units
+from modelkin.comparison.alignment import Frame, UnitMatch, match_units
 from modelkin.model import Model
 from modelkin.tensors import TensorSlice
 
@@ -126,6 +126,17 @@ def residual_order(
         read = rows(tokens) if tokens is not None else None
         if read is not None and _note(orders, ("residual", None, None), read[0].T, read[1].T, seed):
             return
+
+
+def order_of_frame(orders: Orders, frame: Frame) -> bool:
+    """Take the order of residual dimensions from a map that gives each a place; say whether it does."""
+    if frame.places is None or not np.array_equal(np.sort(frame.places), np.arange(frame.widths[0])):
+        return False
+    key = ("residual", None, None)
+    orders.places[key] = np.argsort(frame.places)
+    if frame.signs is not None and (frame.signs < 0).any():
+        orders.signs[key] = frame.signs[orders.places[key]]
+    return True
 
 
 def layer_orders(

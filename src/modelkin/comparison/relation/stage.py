@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from modelkin.comparison.alignment import Frame
 from modelkin.comparison.pair import ModelPair
 from modelkin.comparison.tokens import Tokens
 from modelkin.message import Message, say
@@ -18,11 +19,11 @@ from modelkin.tensors import TensorSlice
 from .deltas import MOST_ROWS, DeltaPlan, DeltaReader, some_experts
 from .facing import TOKEN_ROLES, FacingTensors, are_fused_differently, facing_tensors
 from .measure import Block, measure
-from .orders import Matrices, Orders, layer_orders, residual_order
+from .orders import Matrices, Orders, layer_orders, order_of_frame, residual_order
 from .result import TensorChange
 from .shapes import changed_widths
 from .spectrum import leading_direction
-from .turned import Turn, TurnedMatrices, TurnedReader, learned_turn, turned_tables
+from .turned import EXACT, Turn, TurnedMatrices, TurnedReader, learned_turn, turned_tables
 
 Layers = Sequence[tuple[int, int]]
 _WRITERS = ("attention_output", "mlp_down", "expert_down")
@@ -75,7 +76,7 @@ def read_deltas(
     *,
     residual: str,
     units: str,
-    rotation: npt.NDArray[np.float32] | None = None,
+    frame: Frame | None = None,
 ) -> Deltas:
     """Subtract what faces each other in two related models.
 
@@ -89,11 +90,11 @@ def read_deltas(
         Rows of shared tokens, or why there are none.
     residual, units
         How dimensions and units were paired by the comparison.
-    rotation
+    frame
         The map from the candidate's residual stream to the base's, if one was found.
     """
     if residual == "rotation":
-        return _rotated(pair, layers, tokens, rotation)
+        return _rotated(pair, layers, tokens, None if frame is None else frame.matrix)
     reader = DeltaReader(candidate=pair.candidate, base=pair.base, tokens=tokens, seed=pair.options.seed)
     moved = _moved(pair, residual, units)
     layers = layers if moved else _with_layers_left(pair, layers)
@@ -103,7 +104,7 @@ def read_deltas(
         kept = [] if pair.is_far and not pair.is_deep else _whole(pair, reader, parts)
         if not kept:
             return Deltas(skipped=say("delta-order"))
-        blocks = _in_order(reader, kept, moved, pair.options.seed)
+        blocks = _in_order(reader, kept, moved, pair.options.seed, frame)
     else:
         blocks = reader.blocks(reader.plan(facing, allowance=pair.relation_bytes(), most_layers=most))
     return _measured(blocks, pair.options.seed)
@@ -144,8 +145,12 @@ def _rotated(
     outside = [item for item in facing if item.layer is None]
     # Orders are searched for in the coordinates found; they need no better ones.
     layer_orders(orders, matrices, first, moved=moved, seed=seed)
-    turn = learned_turn(rotation, turned_tables(reader, [*outside, *first], orders, matrices))
+    of_tokens, own = (turned_tables(reader, items, orders, matrices) for items in (outside, first))
+    turn = learned_turn(rotation, [*of_tokens, *own])
     if turn is None:
+        return Deltas(skipped=say("delta-rotated"))
+    # Without tokens, a map learned from changed matrices takes part of the change for its own.
+    if turn.error > EXACT and not any(turn.holds(table) for table in of_tokens):
         return Deltas(skipped=say("delta-rotated"))
     matrices.matrix = turn.matrix
     reader = replace(reader, error=turn.error)
@@ -252,11 +257,15 @@ def _whole(pair: ModelPair, reader: DeltaReader, facing: Sequence[FacingTensors]
 
 
 def _in_order(
-    reader: DeltaReader, facing: Sequence[FacingTensors], moved: frozenset[str], seed: int
+    reader: DeltaReader,
+    facing: Sequence[FacingTensors],
+    moved: frozenset[str],
+    seed: int,
+    frame: Frame | None,
 ) -> Iterator[Block]:
     """Yield blocks layer by layer, each in the order that was found for it."""
     orders, matrices = Orders(), Matrices((reader.candidate, reader.base))
-    if "residual" in moved:
+    if "residual" in moved and not (frame is not None and order_of_frame(orders, frame)):
         residual_order(orders, facing, reader.rows_of_tokens, seed=seed)
     for layer in [None, *sorted({item.layer for item in facing if item.layer is not None})]:
         items = [item for item in facing if item.layer == layer]

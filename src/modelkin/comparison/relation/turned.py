@@ -85,8 +85,9 @@ _BLURRED = 2.0
 they would join two levels."""
 _MOST_LEVELS = 256
 """Of codes of eight bits, the longest that are looked for."""
-_EXACT = 1e-3
-"""Error of the map up to which levels and zeros are searched for: beyond it, chance produces some."""
+EXACT = 1e-3
+"""Error of the map up to which levels and zeros are searched for: beyond it, chance produces some. And up to
+which it is believed without tokens: storing in BF16 leaves this much."""
 _SPARSE = 0.2
 """Share of zeros from which a matrix is reported as pruned: a few numbers are near zero anyway."""
 _NEARLY_ALL = 0.9
@@ -109,6 +110,10 @@ class Turn:
     """Rows it was learned from."""
     error: float
     """Estimated relative error it leaves in an unchanged matrix."""
+
+    def holds(self, table: Table) -> bool:
+        """Say whether rows have something in common once they are rotated."""
+        return _left(self.matrix, *_Judged.of(table, most=_JUDGED).rows) <= _HOLDS
 
 
 @dataclass(slots=True)
@@ -252,9 +257,9 @@ class TurnedReader(DeltaReader):
         found = None if lattice is None or levels is None else (lattice, np.abs(levels[left]))
         near = np.abs(mine) <= _ZERO * own
         sparse = bool(near.mean() >= _SPARSE)
-        if sparse and self.error <= _EXACT:
+        if sparse and self.error <= EXACT:
             mine = np.where(near, np.float32(0), mine)
-        elif found is None and self.error <= _EXACT and np.any(np.abs(mine - theirs) > _FAR * own):
+        elif found is None and self.error <= EXACT and np.any(np.abs(mine - theirs) > _FAR * own):
             gain = np.ones(len(columns.theirs), np.float32)
             if item.axes[1] == _RESIDUAL:
                 gain = matrices.folded(item, 1, gain[None])[0][columns.theirs]
