@@ -160,7 +160,8 @@ def test_a_permuted_copy_is_said_to_hold_the_same_numbers_in_another_order():
     assert verdict.conclusion.value == "shared-reparametrised"
     assert "the same numbers in another order" in str(verdict.summary)
     assert "numbers in another order, proven by equality" in str(verdict.headline)
-    assert "number by number in mlp is equal. Also shared: attention" in str(verdict.summary)
+    assert "number by number in attention, mlp, norms is equal" in str(verdict.summary)
+    assert result.relation.kind == "copy"
     assert verdict.basis == "own-layers"
     found = [item for item in result.evidence if isinstance(item, Contrast)]
     assert all(

@@ -277,8 +277,9 @@ class DeepStage:
             if load_method("own-layers").plan(pair).probes:
                 break
         self._probe(pair, ("own-layers",))
-        if frame is not None and any(frame.is_settled_by(other) for other in self.frames):
-            self.frames.remove(frame)
+        self.frames = [
+            each for each in self.frames if not any(each.is_settled_by(other) for other in self.frames)
+        ]
         found = self._contrasted()
         return found[0].frame if found and best == "none" else best
 
