@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 @figures_option
 @output_options
 def demo(*, out: Path | None, copies: Path | None, figures: bool, output: Output) -> None:
-    """Tell a child from two strangers, on small models that ship with the package. No network.
+    """Tell a child from a stranger, on small models that ship with the package. No network.
 
-    Three comparisons with one base: an unrelated model whose norm gains look copied, a true child, and an
-    unrelated model that took over only the norms. All numbers are computed while you wait.
+    Three comparisons with one base: an unrelated model whose norm gains look copied, a true child, and a
+    model that copied the norm gains and nothing else. All numbers are computed while you wait.
 
     Every command takes these models by name: demo:base, demo:twin-1 (a stranger trained by the same recipe),
     demo:finetune-light, demo:continued, demo:norms-only, demo:moe-base, demo:moe-tuned.
