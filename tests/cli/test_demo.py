@@ -82,6 +82,12 @@ def test_the_story_tells_a_stranger_from_a_child(run, tmp_path):
 def test_the_story_is_readable(run):
     status, out, _ = run("demo")
     assert status == 0
-    for words in ("Two strangers", "A true child", "copied norm gains", "cosine of the norm gains", "Pearson r"):
+    for words in (
+        "Two strangers",
+        "A true child",
+        "copied norm gains",
+        "cosine of the norm gains",
+        "Pearson r",
+    ):
         assert words in out
     assert len(out.splitlines()) < 100

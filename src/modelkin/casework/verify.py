@@ -151,7 +151,7 @@ def _of_models(result: Comparison, fetch: FetchOptions, progress: Progress | Non
             for side, model in opened.items():
                 yield _checked(f"weights of the {side}", lambda s=side, m=model: _weights(result, s, m))  # type: ignore[misc]
         if len(opened) == 2:
-            yield _checked("numbers", lambda: _numbers(result, opened, fetch, progress))
+            yield _checked("numbers", lambda: _numbers(result, fetch, progress))
 
 
 def _checked(name: str, check: Callable[[], _Found]) -> VerifiedPart:
@@ -201,9 +201,7 @@ def _weights(result: Comparison, side: str, model: Model) -> _Found:
     return problems, say("verify-weights", n=len(stated))
 
 
-def _numbers(
-    result: Comparison, opened: dict[str, Model], fetch: FetchOptions, progress: Progress | None
-) -> _Found:
+def _numbers(result: Comparison, fetch: FetchOptions, progress: Progress | None) -> _Found:
     """Recompute everything."""
     about = result.environment
     if about.depth not in READING:

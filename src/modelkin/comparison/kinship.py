@@ -130,7 +130,7 @@ def relation_of(
     return Relation(
         kind=kind,
         details=details,
-        direction=_direction(kind, candidate, base, deltas) or unknown,
+        direction=_direction(kind, base, deltas) or unknown,
         findings=(*shapes, *told),
         not_subtracted=deltas.skipped,
     )
@@ -163,7 +163,7 @@ _KINDS = {
 """Finding -> kind, where their names differ."""
 
 
-def _direction(kind: str, candidate: Model, base: Model, deltas: Deltas) -> Direction | None:
+def _direction(kind: str, base: Model, deltas: Deltas) -> Direction | None:
     """Say which came first if one of two copies lost something that cannot be recovered from it."""
     changed = [item for item in deltas.changes if item.what != "equal"]
     if kind == "quantised-copy" and any(item.bits is not None for item in changed):

@@ -64,7 +64,7 @@ class StacksArt:
             right = theirs[place] if place < len(theirs) else None
             line = Line(_fitted(left.label if left else "", _LABEL - 1, right=True) + " ")
             line.append_text(_blocks(left, width, plain=plain))
-            line.append_text(self._between(left, right, theirs, plain=plain))
+            line.append_text(self._between(left, right, plain=plain))
             line.append_text(_blocks(right, width, plain=plain))
             line.append(f" {right.label}" if right else "")
             line.rstrip()
@@ -80,7 +80,7 @@ class StacksArt:
             " " * _LABEL + set_cell_size(left.rstrip(), width + _BETWEEN) + right.rstrip(), style="bold"
         )
 
-    def _between(self, left: _Row | None, right: _Row | None, theirs: Sequence[_Row], *, plain: bool) -> Line:
+    def _between(self, left: _Row | None, right: _Row | None, *, plain: bool) -> Line:
         """Draw a line to the row beside it, or name the layers it faces elsewhere."""
         found = [item for item in self.block.facing if left is not None and item[0] in left.places]
         if not found:

@@ -106,7 +106,7 @@ def _of_layer(rows: ModelRows, layer: RowsRead, slot: Slot) -> Sketched:
     if slot.kind == "val":
         if layer.values is None or values is None:
             return say("model-lacks-tensor")
-        return _fixed(rows, layer.values.space) or _projected(values, rows, slot)
+        return _fixed(rows, layer.values.space) or _projected(values, slot)
     if layer.units is None or units is None:
         return say("model-lacks-tensor")
     fixed = _fixed(rows, layer.units.space)
@@ -115,7 +115,7 @@ def _of_layer(rows: ModelRows, layer: RowsRead, slot: Slot) -> Sketched:
     if slot.kind == "gram":
         return _halves(units, slot)
     if slot.kind == "mlp":
-        return _projected(units[:N_UNITS], rows, slot)
+        return _projected(units[:N_UNITS], slot)
     return _answers(units[:N_UNITS], rows, slot)
 
 
@@ -126,7 +126,7 @@ def _fixed(rows: ModelRows, space: str) -> Message | None:
     return say("order-fixed", space=found.name, model=rows.side.name, reason=found.why)
 
 
-def _projected(units: Array, rows: ModelRows, slot: Slot) -> Sketched:
+def _projected(units: Array, slot: Slot) -> Sketched:
     """Project units onto public signs of the residual coordinates."""
     directions, usable = unit_directions(units)
     features = directions @ number_signs("residual", directions.shape[1])
@@ -158,7 +158,7 @@ def _halves(units: Array, slot: Slot) -> Sketched:
 
 
 def _experts(rows: ModelRows, layer: RowsRead, slot: Slot) -> Sketched:
-    return _fixed(rows, "experts") or _projected(layer.arrays[-1], rows, slot)
+    return _fixed(rows, "experts") or _projected(layer.arrays[-1], slot)
 
 
 def _dimensions(rows: ModelRows, slot: Slot) -> Sketched:

@@ -77,10 +77,7 @@ class Awm(LayeredMethod):
             return rows
         if isinstance(matrices, Message):
             return matrices
-        tables = [
-            rows_slice(model, name, numbers)
-            for model, (name, numbers) in zip(pair.models, rows.sides(), strict=True)
-        ]
+        tables = [rows_slice(name, numbers) for name, numbers in rows.sides()]
         return [tables[0], *matrices[0]], [tables[1], *matrices[1]]
 
     def compared(

@@ -33,8 +33,7 @@ class AnchorSimilarity(ReferenceMethod):
         rows = pair.rows
         if isinstance(rows, Message):
             return rows
-        sides = rows.spread(N_ANCHORS).sides()
-        mine, theirs = ([rows_slice(model, *side)] for model, side in zip(pair.models, sides, strict=True))
+        mine, theirs = ([rows_slice(*side)] for side in rows.spread(N_ANCHORS).sides())
         return mine, theirs
 
     def measure(self, pair: ReferencePair, readers: tuple[SideReader, SideReader]) -> RawScore | Message:

@@ -48,10 +48,10 @@ class InvariantTerms(ReferenceMethod):
             return terms
         chosen = rows.last(N_TOKENS).sides()
         sides = []
-        for model, (name, numbers), found in zip(pair.models, chosen, terms, strict=True):
+        for (name, numbers), found in zip(chosen, terms, strict=True):
             # A plain MLP has one matrix for gate and up: its slice is requested once.
             slices = dict.fromkeys(matrix.slice for term in found.values() for matrix in term)
-            sides.append([rows_slice(model, name, numbers), *slices])
+            sides.append([rows_slice(name, numbers), *slices])
         return sides[0], sides[1]
 
     def measure(self, pair: ReferencePair, readers: tuple[SideReader, SideReader]) -> RawScore | Message:

@@ -81,10 +81,7 @@ class PolarTrace(ReferenceMethod):
             return say("reference-widths")
         if len(rows) < widths[0]:
             return say("reference-rank", n=len(rows), m=widths[0])
-        mine, theirs = (
-            [rows_slice(model, name, numbers)]
-            for model, (name, numbers) in zip(pair.models, rows.sides(), strict=True)
-        )
+        mine, theirs = ([rows_slice(name, numbers)] for name, numbers in rows.sides())
         return mine, theirs
 
     def measure(self, pair: ReferencePair, readers: tuple[SideReader, SideReader]) -> RawScore | Message:

@@ -74,7 +74,7 @@ class SideReader:
 
     def rows(self, name: str, numbers: Sequence[int]) -> Floats:
         """Read some rows of a table; all of them at once if most are wanted."""
-        return _finite(self.read([rows_slice(self.model, name, numbers)])[0])
+        return _finite(self.read([rows_slice(name, numbers)])[0])
 
 
 class Spill:
@@ -108,7 +108,7 @@ class Spill:
         return found
 
 
-def rows_slice(model: Model, name: str, numbers: Sequence[int]) -> TensorSlice:
+def rows_slice(name: str, numbers: Sequence[int]) -> TensorSlice:
     """Return the slice of some rows of a table."""
     if len(numbers) and list(numbers) == list(range(numbers[0], numbers[0] + len(numbers))):
         return TensorSlice.rows(name, numbers[0], numbers[0] + len(numbers))

@@ -33,7 +33,7 @@ def replay_solar_glm() -> Replay:
     facts = load_facts()
     cases = all_cases(facts)
     chapters: list[Chapter] = [make(facts) for make in _CHAPTERS]
-    chapters.append(verdict(facts, cases))
+    chapters.append(verdict(cases))
     return Replay(
         schema=SCHEMA,
         candidate="Solar-Open-100B",

@@ -175,7 +175,7 @@ def _other_cases(facts: PublishedFacts) -> tuple[Case, ...]:
     )
 
 
-def verdict(facts: PublishedFacts, cases: tuple[Case, ...]) -> Chapter:
+def verdict(cases: tuple[Case, ...]) -> Chapter:
     """Summarise the question: Solar and GLM."""
     asked = [case for case in cases if case.key in ASKED]
     return Chapter(

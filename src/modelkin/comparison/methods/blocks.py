@@ -91,7 +91,7 @@ def unit_block(
     first, last = int(rows.min()), int(rows.max())
     # Whole rows cost as much as parts, unless bytes run along the columns.
     start, stop = (int(columns.min()), int(columns.max()) + 1) if info.columns_first else (0, n_columns)
-    begin = _lead(entry, info, expert) * n_rows
+    begin = _lead(info, expert) * n_rows
     return UnitBlock(
         slice=_stretches(info.name, (begin + first, begin + last + 1), (start, stop), n_columns),
         shape=(last + 1 - first, stop - start),
@@ -130,7 +130,7 @@ def n_features(entry: RoleEntry, info: TensorInfo, space: str) -> int:
     return len(_indices(entry, other, info.shape[other]))
 
 
-def _lead(entry: RoleEntry, info: TensorInfo, expert: int | None) -> int:
+def _lead(info: TensorInfo, expert: int | None) -> int:
     if len(info.shape) == 2:
         return 0
     if len(info.shape) != 3 or expert is None:

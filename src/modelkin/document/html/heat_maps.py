@@ -96,7 +96,7 @@ def _picture(item: LayerMap, language: Language) -> Html:
     name = f"{language.say('title.maps')}: {language.word('component', item.component)}"
     return element(
         "svg",
-        *_numbers(item, cell, width, height),
+        *_numbers(item, cell),
         element("text", sides["base"] + " →", x=_EDGE + 16, y=12, class_="axis-name"),
         element(
             "text",
@@ -120,7 +120,7 @@ def _picture(item: LayerMap, language: Language) -> Html:
     )
 
 
-def _numbers(item: LayerMap, cell: float, width: float, height: float) -> Iterator[Html]:
+def _numbers(item: LayerMap, cell: float) -> Iterator[Html]:
     every = next(step for step in (1, 2, 4, 5, 10, 20, 50, 100, 1000) if cell * step >= 20)
     for place in range(0, len(item.base_layers), every):
         x = _EDGE + 16 + (place + 0.5) * cell
