@@ -38,7 +38,9 @@ Row = Mapping[str, Any]
 
 def relatives_wanted() -> list[Relation]:
     """Return all rows, the widest first."""
-    return [row for width in sorted(GROWN, reverse=True) for row in rows_at(width)]
+    return [
+        row for key in sorted(GROWN, key=lambda key: GROWN[key].width, reverse=True) for row in rows_at(key)
+    ]
 
 
 def run(minutes: float, only: Sequence[str]) -> None:
@@ -119,17 +121,17 @@ def strangers(rows: Sequence[Row]) -> str:
 
 def relatives(rows: Sequence[Row]) -> str:
     """Return the table of relatives."""
-    widths: dict[int, list[Row]] = defaultdict(list)
+    sizes: dict[str, list[Row]] = defaultdict(list)
     for row in rows:
-        widths[int(row["width"].split()[-1].replace(",", ""))].append(row)
+        sizes[row["width"]].append(row)
 
     def count(some: Iterable[Row], what: Callable[[Row], bool]) -> str:
         return f"{sum(map(what, some))}"
 
     cells = [
         [
-            f"{width:,}",
-            f"{len(some)} of {len(rows_at(width))}",
+            key,
+            f"{len(some)} of {len(rows_at(key))}",
             count(some, lambda row: row["outcome"] == "exact"),
             count(some, lambda row: row["outcome"] == "own-layers"),
             count(some, lambda row: row["outcome"] in ("flagged", "missed")),
@@ -138,10 +140,10 @@ def relatives(rows: Sequence[Row]) -> str:
             f"{sum(row['making_seconds'] for row in some) / len(some):.0f}",
             f"{sum(row['cpu_seconds'] - row['making_seconds'] for row in some) / len(some):.0f}",
         ]
-        for width, some in sorted(widths.items())
+        for key, some in sorted(sizes.items(), key=lambda item: list(GROWN).index(item[0]))
     ]
     columns = [
-        *("width", "rows", "exact test", "own layers", "missed", "wrong"),
+        *("size", "rows", "exact test", "own layers", "missed", "wrong"),
         *("weakest log10 p of exact tests", "CPU s to make a row", "CPU s to compare it"),
     ]
     return "\n".join([Table(columns, cells).markdown(), *_wrong(rows), *_not_run(rows)])
@@ -155,11 +157,11 @@ def _wrong(rows: Sequence[Row]) -> Iterator[str]:
 
 def _not_run(rows: Sequence[Row]) -> Iterator[str]:
     done = {row["name"] for row in rows}
-    for width in GROWN:
-        left = [row.name.partition(": ")[2] for row in rows_at(width) if row.name not in done]
+    for key in GROWN:
+        left = [row.name.partition(": ")[2] for row in rows_at(key) if row.name not in done]
         if left:
-            which = "; ".join(left) if len(left) < len(rows_at(width)) else f"all {len(left)} rows"
-            yield f"\nNot run at {width:,}: {which}."
+            which = "; ".join(left) if len(left) < len(rows_at(key)) else f"all {len(left)} rows"
+            yield f"\nNot run at {key}: {which}."
 
 
 def main() -> None:

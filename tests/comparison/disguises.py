@@ -10,7 +10,7 @@ from zlib import crc32
 
 import numpy as np
 from tests.places import ZOO
-from tests.scale.lifelike import LIFELIKE, grown
+from tests.scale.lifelike import LIFELIKE, grown, size_of
 
 from modelkin.casework.lab import derive, load_zoo
 from modelkin.casework.lab.checkpoint import Checkpoint
@@ -166,4 +166,4 @@ def _read(name: str) -> Checkpoint:
 
 def model_type_of(name: str) -> str:
     """Return the ``model_type`` of such a model, without drawing it."""
-    return "llama" if name.startswith(LIFELIKE) else zoo_model(name).family
+    return size_of(name).model_type if name.startswith(LIFELIKE) else zoo_model(name).family

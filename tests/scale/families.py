@@ -1,4 +1,4 @@
-"""The truth table of kinship at realistic widths: the rows of the zoo's Llamas, on drawn models."""
+"""The truth table of kinship at realistic sizes: rows of the zoo's Llamas and Mixtrals, on drawn models."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from tests.comparison.relation import Family, Relation
 from tests.comparison.relations_arithmetic import rows_of
 from tests.scale.lifelike import GROWN, LIFELIKE
 
-_NARROW = (256, 1_024)
+_WHOLE = ("width 256", "width 1,024")
 CHOSEN = {
-    4_096: (
+    "width 4,096": (
         "one-layer",
         "only-norms",
         "units of a copy",
@@ -24,25 +24,55 @@ CHOSEN = {
         "tuned-units-heads-residual-int8",
         "everything",
     ),
-    5_120: (
+    "width 5,120": (
         "only-mlps",
         "units of a copy",
         "residual-rotation of a copy",
         "depth-up of a copy",
         "tuned-units-heads-residual-int8",
     ),
+    "64 experts": (
+        "one-layer",
+        "only-mlps",
+        "experts of a copy",
+        "units of a copy",
+        "residual-permutation of a copy",
+        "rotation-and-gains of a copy",
+        "pruned-units of a copy",
+        "tuned-units-heads-residual-int8",
+        "everything",
+    ),
+    "96 layers": (
+        "one-layer",
+        "third-of-layers",
+        "units of a copy",
+        "rotation-and-gains of a copy",
+        "removed-layer of a copy",
+        "depth-up of a copy",
+        "tuned-units-heads-residual-int8",
+    ),
+    "256 k tokens": (
+        "only-embeddings",
+        "new-embeddings of a copy",
+        "more-tokens of a copy",
+        "residual-permutation of a copy",
+        "rotation-and-gains of a copy",
+        "tuned-units-heads-residual-int8",
+    ),
 }
-"""Where a row takes a minute: at least one of each kind of change, and the hardest."""
+"""Where a row takes a minute, or one size is beyond the others: at least one of each kind of change that may
+depend on it, and the hardest."""
 
 
-def family_at(width: int) -> Family:
-    """Return the family of drawn models of a width."""
-    size = GROWN[width]
+def family_at(key: str) -> Family:
+    """Return the family of drawn models of a size."""
+    size = GROWN[key]
+    inner = {"experts", "router"} if size.experts else {"mlp"}
     return Family(
-        base=f"{LIFELIKE}{width}-base",
-        tuned=f"{LIFELIKE}{width}-tuned",
-        stranger=f"{LIFELIKE}{width}-stranger",
-        components=frozenset({"embedding", "attention", "mlp", "norms", "head"}),
+        base=f"{LIFELIKE}{key}-base",
+        tuned=f"{LIFELIKE}{key}-tuned",
+        stranger=f"{LIFELIKE}{key}-stranger",
+        components=frozenset({"embedding", "attention", "norms", "head"} | inner),
         n_layers=size.layers,
         fewer_units=size.units * 7 // 10,
         narrower=size.width * 3 // 4,
@@ -51,10 +81,9 @@ def family_at(width: int) -> Family:
 
 
 @cache
-def rows_at(width: int) -> tuple[Relation, ...]:
-    """Return the rows of a width; those that are chosen where each takes long."""
-    key = f"width {width:,}"
-    rows = rows_of(key, family_at(width))
-    if width in _NARROW:
+def rows_at(key: str) -> tuple[Relation, ...]:
+    """Return the rows of a size; those that are chosen where each takes long."""
+    rows = rows_of(key, family_at(key))
+    if key in _WHOLE:
         return tuple(rows)
-    return tuple(row for row in rows if row.name.removeprefix(f"{key}: ") in CHOSEN[width])
+    return tuple(row for row in rows if row.name.removeprefix(f"{key}: ") in CHOSEN[key])

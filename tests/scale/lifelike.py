@@ -8,9 +8,10 @@ are far from one. `Synthetic` rounds them to BF16.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from benchmarks.alignment_subject import Extent, Gpt2Shape, Rows, Subject, Synthetic
@@ -120,14 +121,22 @@ def drawn(name: str, *, seed: int) -> Synthetic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grown:
-    """A Llama of which every weight is made, so that arithmetic can be done on it."""
+    """A Llama or a Mixtral of which every weight is made, so that arithmetic can be done on it."""
 
     width: int
     layers: int
     units: int
+    """Of an MLP, or of each expert."""
     heads: int
     kv_heads: int
     vocab: int
+    experts: int = 0
+    """In every layer; 0 makes a Llama."""
+
+    @property
+    def model_type(self) -> str:
+        """The ``model_type`` of its config."""
+        return "mixtral" if self.experts else "llama"
 
     def shape(self) -> LlamaShape:
         """Return its sizes."""
@@ -140,34 +149,68 @@ class Grown:
             vocab=self.vocab,
         )
 
+    def tensors(self) -> Iterator[tuple[str, Extent]]:
+        """Yield names and shapes; in a mixture every MLP becomes a router and its experts."""
+        for name, extent in self.shape().tensors():
+            head, middle, part = name.partition("mlp.")
+            if not self.experts or not middle:
+                yield name, extent
+                continue
+            if part.startswith("gate_proj"):
+                yield f"{head}block_sparse_moe.gate.weight", (self.experts, self.width)
+            matrix = _EXPERT_NAMES[part.removesuffix(".weight")]
+            for expert in range(self.experts):
+                yield f"{head}block_sparse_moe.experts.{expert}.{matrix}.weight", extent
+
+    def config(self) -> dict[str, Any]:
+        """Return the contents of ``config.json``."""
+        config = llama_config(self.shape(), dtype="BF16")
+        if self.experts:
+            config |= {
+                "architectures": ["MixtralForCausalLM"],
+                "model_type": "mixtral",
+                "num_local_experts": self.experts,
+                "num_experts_per_tok": 2,
+            }
+        return config
+
     def drawn(self, *, seed: int) -> Checkpoint:
         """Return one with every weight, rounded to BF16; all of these share a tokenizer."""
         tensors = {}
-        for tensor, extent in self.shape().tensors():
+        for tensor, extent in self.tensors():
             rows = lifelike_rows(seed, tensor, extent, 0, extent[0]).reshape(extent)
             codes = to_bfloat16(rows).astype(np.uint32)  # bit patterns, of which the lower half is gone
             tensors[tensor] = (codes << np.uint32(16)).view(np.float32)
         return Checkpoint(
-            config=llama_config(self.shape(), dtype="BF16"),
+            config=self.config(),
             tensors=tensors,
             tokenizer=tokenizer_json(self.vocab, seed=1).decode(),
         )
 
 
-GROWN: Mapping[int, Grown] = {
-    256: Grown(width=256, layers=6, units=704, heads=8, kv_heads=4, vocab=2_000),
-    1_024: Grown(width=1_024, layers=6, units=2_816, heads=16, kv_heads=4, vocab=8_000),
-    4_096: Grown(width=4_096, layers=4, units=4_608, heads=32, kv_heads=8, vocab=8_000),
-    5_120: Grown(width=5_120, layers=4, units=4_096, heads=40, kv_heads=10, vocab=8_000),
+_EXPERT_NAMES = {"gate_proj": "w1", "down_proj": "w2", "up_proj": "w3"}
+GROWN: Mapping[str, Grown] = {
+    "width 256": Grown(width=256, layers=6, units=704, heads=8, kv_heads=4, vocab=2_000),
+    "width 1,024": Grown(width=1_024, layers=6, units=2_816, heads=16, kv_heads=4, vocab=8_000),
+    "width 4,096": Grown(width=4_096, layers=4, units=4_608, heads=32, kv_heads=8, vocab=8_000),
+    "width 5,120": Grown(width=5_120, layers=4, units=4_096, heads=40, kv_heads=10, vocab=8_000),
+    "64 experts": Grown(width=512, layers=4, units=128, heads=8, kv_heads=4, vocab=2_000, experts=64),
+    "96 layers": Grown(width=256, layers=96, units=256, heads=8, kv_heads=4, vocab=1_000),
+    "256 k tokens": Grown(width=256, layers=4, units=704, heads=8, kv_heads=4, vocab=256_000),
 }
-"""By width. Four layers are the fewest of which two teach coordinates and two are tested."""
+"""By what is large in them. Four layers are the fewest of which two teach coordinates and two are tested."""
 
 
 @lru_cache(maxsize=2)
 def grown(name: str) -> Checkpoint:
-    """Return ``lifelike-WIDTH-base``, ``-stranger`` or ``-tuned``, the base with a change of every matrix."""
-    _, width, role = name.split("-")
+    """Return ``lifelike-KEY-base``, ``-stranger`` or ``-tuned``, the base with a change of every matrix."""
+    role = name.rpartition("-")[2]
     if role == "tuned":
-        return derive.add_noise(grown(f"{LIFELIKE}{width}-base"), size=0.05, rng=np.random.default_rng(3))
-    size = GROWN[int(width)]
-    return size.drawn(seed=2 if role == "stranger" else 1)
+        base = grown(f"{name.removesuffix(role)}base")
+        return derive.add_noise(base, size=0.05, rng=np.random.default_rng(3))
+    return size_of(name).drawn(seed=2 if role == "stranger" else 1)
+
+
+def size_of(name: str) -> Grown:
+    """Return the sizes of a model that has such a name, without drawing it."""
+    return GROWN[name.removeprefix(LIFELIKE).rpartition("-")[0]]

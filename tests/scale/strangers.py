@@ -32,9 +32,22 @@ WIDE: Final[Mapping[str, int]] = {
     "256 experts": 6,
     "GPT-2, width 5,120": 6,
 }
-NARROW_DEEP: Final[Mapping[str, int]] = {"width 96": 40, "width 256": 20, "width 1,024": 6, "8 experts": 4}
+NARROW_DEEP: Final[Mapping[str, int]] = {
+    "width 96": 40,
+    "width 256": 20,
+    "width 256, 96 layers": 2,
+    "width 1,024": 6,
+    "8 experts": 4,
+    "GPT-2, width 1,024": 4,
+}
 """The same at deep depth."""
-WIDE_DEEP: Final[Mapping[str, int]] = {"width 4,096, 14,336 units": 1, "width 5,120": 1}
+WIDE_DEEP: Final[Mapping[str, int]] = {
+    "width 4,096, 14,336 units": 1,
+    "width 4,096, 256 k tokens": 1,
+    "width 5,120": 1,
+    "64 experts": 2,
+    "256 experts": 1,
+}
 WANTED: Final[Mapping[tuple[str, str], int]] = {
     **{(name, "standard"): n for name, n in {**NARROW, **WIDE}.items()},
     **{(name, "deep"): n for name, n in {**NARROW_DEEP, **WIDE_DEEP}.items()},

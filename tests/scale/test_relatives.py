@@ -1,4 +1,4 @@
-"""Relatives at realistic widths: the truth about a row of the truth table is found, at deep depth."""
+"""Relatives at realistic sizes: the truth about a row of the truth table is found, at deep depth."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from tests.comparison.relation import Relation, forget_built
 from tests.scale.families import CHOSEN, rows_at
-from tests.scale.lifelike import grown
+from tests.scale.lifelike import GROWN, grown
 from tests.scale.relatives import measure
 from tests.support.amount import marked
 
@@ -15,8 +15,8 @@ pytestmark = pytest.mark.timeout(1_800)
 NOW = ("residual-permutation of a copy", "tuned-units-heads-residual-int8")
 """Rows of width 256 that `make test-more` has time for; `make scale` runs the others. A copy of this width
 that `make test` has time for is in test_widths.py."""
-NARROW = [*rows_at(256), *rows_at(1_024)]
-WIDE = [*rows_at(4_096), *rows_at(5_120)]
+NARROW = [*rows_at("width 256"), *rows_at("width 1,024")]
+LARGE = [row for key in CHOSEN for row in rows_at(key)]
 
 
 def name_of(relation: Relation) -> str:
@@ -29,7 +29,7 @@ def check(relation: Relation) -> None:
 
 
 def test_weights_are_numbers_and_no_bit_patterns():
-    model = grown("lifelike-256-base")
+    model = grown("lifelike-width 256-base")
     gate = model.tensors["model.layers.0.mlp.gate_proj.weight"]
     assert abs(float(gate.mean())) < 0.05 * float(gate.std()) < 0.05
     gains = model.tensors["model.norm.weight"]
@@ -46,8 +46,8 @@ def test_what_is_true_of_a_row_comes_out_at_width(relation):
 
 
 @pytest.mark.scale
-@pytest.mark.parametrize("relation", WIDE, ids=name_of)
-def test_what_is_true_of_a_row_comes_out_at_the_widths_of_large_models(relation):
+@pytest.mark.parametrize("relation", LARGE, ids=name_of)
+def test_what_is_true_of_a_row_comes_out_at_the_sizes_of_large_models(relation):
     try:
         check(relation)
     finally:
@@ -55,6 +55,7 @@ def test_what_is_true_of_a_row_comes_out_at_the_widths_of_large_models(relation)
 
 
 def test_every_row_that_is_chosen_exists():
-    assert {len(rows_at(width)) for width in (256, 1_024)} == {len(rows_at(256))}
-    assert all(len(rows_at(width)) == len(names) for width, names in CHOSEN.items())
+    assert len(rows_at("width 256")) == len(rows_at("width 1,024"))
+    assert all(len(rows_at(key)) == len(names) for key, names in CHOSEN.items())
+    assert {*CHOSEN} | {"width 256", "width 1,024"} == {*GROWN}
     assert {row.name for row in NARROW} >= {f"width 256: {name}" for name in NOW}
