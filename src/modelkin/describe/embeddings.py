@@ -320,6 +320,7 @@ def _wanted(tokens: str) -> Callable[[bytes], bool]:
     if tokens == "ASCII words":
         return lambda text: len(word := text.strip(b" ")) >= 3 and word.isalpha() and word.isascii()
     if tokens == "English-like":
+        # Four of five bytes: an accent or a mark of the tokenizer does not make a word foreign.
         return lambda text: len(text) >= 2 and sum(byte < 128 for byte in text) > 0.8 * len(text)
     return lambda text: token_class(text) == tokens
 
@@ -350,8 +351,9 @@ def row_stats(cosines: Rows, *, width: int) -> RowStats:
         low=float(cosines.min()),
         median=float(np.median(cosines)),
         high=float(cosines.max()),
-        above_0_9=int((cosines > 0.9).sum()),
+        above_0_9=int((cosines > 0.9).sum()),  # the level that the field is named by
         above_0_5=int((cosines > 0.5).sum()),
+        # Cosines of independent directions have a standard deviation of 1 / sqrt(width).
         beyond_3_sd=int((np.abs(cosines) > 3.0 / np.sqrt(width)).sum()),
     )
 

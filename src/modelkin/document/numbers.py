@@ -97,7 +97,7 @@ def brief_text(value: float) -> str:
     """Write a number with four significant digits; more if four would claim a 1 that was not found."""
     if value == 0:
         return "0"
-    if 0.001 <= abs(value) < 1e6:
+    if 0.001 <= abs(value) < 1e6:  # outside, powers of ten are shorter
         digits = next((n for n in (4, 5, 6, 7) if float(f"{value:.{n}g}") != 1.0 or value == 1.0), 7)
         return f"{float(f'{value:.{digits}g}'):,.10g}"
     mantissa, _, power = f"{value:.1e}".partition("e")
@@ -120,7 +120,7 @@ def about_text(seconds: float) -> str:
     ('1 s', '20 s', '5 min', '3 h')
     """
     for unit, size in (("h", 3_600.0), ("min", 60.0)):
-        if seconds >= 1.5 * size:
+        if seconds >= 1.5 * size:  # with one digit, less than that would become 1
             return f"{_one_digit(seconds / size)} {unit}"
     return f"{_one_digit(max(1.0, seconds))} s"
 

@@ -30,6 +30,7 @@ def draw_heat_map(canvas: Canvas, axes: Axes, mark: HeatMap, pen: Pen) -> None:
         under.set_zorder(0.5)
     image = axes.imshow(
         values, cmap=colours, vmin=mark.scale.low, vmax=mark.scale.high, interpolation="nearest", zorder=1,
+        # Cells are square if the map is nearly so; a long one would leave most of the panel empty.
         aspect="equal" if 0.6 < rows / columns < 1.7 else "auto",
     )  # fmt: skip
     _labels(axes, mark, pen)
@@ -72,6 +73,7 @@ def _labels(axes: Axes, mark: HeatMap, pen: Pen) -> None:
     columns = range(0, len(mark.columns), _round_step(across))
     rows = range(0, len(mark.rows), _round_step(down))
     names = [pen.text(mark.columns[i], 16) for i in columns]
+    # A letter of 8 points is 0.085 inches wide; seven tenths of the panel are the map, the rest its scale.
     long = max(map(len, names), default=0) * len(names) * 0.085 > pen.panel_width * 0.7
     name_ticks(axes.xaxis, columns, names, rotation=40 if long else 0)
     name_ticks(axes.yaxis, rows, [pen.text(mark.rows[i], 16) for i in rows])
@@ -100,7 +102,7 @@ def _write_cells(axes: Axes, mark: HeatMap, pen: Pen, image: AxesImage) -> None:
     }
     widest = max((len(line) for text in texts.values() for line in text.split("\n")), default=1)
     size = min(8.5, _breadth(mark, pen) / len(mark.columns) * 72 / (0.66 * widest))
-    if size < 3.5:
+    if size < 3.5:  # points: smaller letters cannot be read
         return
     shades = _shades(mark, image)
     for (i, j), text in texts.items():

@@ -55,6 +55,7 @@ def _widths(mark: TableMark, pen: Pen) -> list[int]:
 def _fits(mark: TableMark, pen: Pen) -> bool:
     """Whether columns fit, with the longest ones possibly cut a little."""
     widths = [min(width, 40) for width in _widths(mark, pen)]
+    # A tenth too much is cut from the longest columns and loses some letters only.
     return sum(widths) + _GAP * (len(widths) - 1) <= _room(pen) * 1.1
 
 

@@ -124,6 +124,7 @@ def _row_heights(panels: Sequence[Panel], columns: int, pen: Pen) -> list[float]
 
 def _height(panel: Panel, pen: Pen) -> float:
     for mark in panel.marks:
+        # As in `draw_heat_map`: cells are square if the map is nearly so.
         if isinstance(mark, HeatMap) and 0.6 < len(mark.rows) / max(1, len(mark.columns)) < 1.7:
             return min(max(panel.height, 0.82 * pen.panel_width * len(mark.rows) / len(mark.columns)), 6.0)
         if isinstance(mark, TableMark):

@@ -87,6 +87,7 @@ THEMES: Mapping[ThemeName, Theme] = {"light": LIGHT, "dark": DARK}
 
 def relative_luminance(colour: tuple[float, float, float]) -> float:
     """Luminance of an sRGB colour as WCAG defines it, 0 for black and 1 for white."""
+    # All numbers are those of the standard.
     linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in colour]
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 

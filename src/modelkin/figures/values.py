@@ -87,6 +87,7 @@ def brief(value: float | None, digits: int = 3) -> str:
     if value == 0:
         return "0"
     size = abs(value)
+    # Beyond five digits, or where a tenth of the last digit shows nothing, powers of ten are shorter.
     if size >= 1e5 or size < 10.0 ** (-digits - 1):
         return f"{value:.2g}".replace("-", MINUS)
     whole = max(0, math.floor(math.log10(size)) + 1)

@@ -342,6 +342,7 @@ def _check_scales(fetcher: Fetcher, header: Header, file: str, tensors: list[Ten
     start = embedding.start + header.vocab * header.dim
     place = ByteRange(start, min(start + 4 * _SCALES_LOOKED_AT, embedding.stop))
     scales = np.frombuffer(fetcher.fetch({file: [place]}, task="reading headers").view(file, place), "<f4")
+    # Scales are below 1; numbers that are no scales exceed a million sooner or later.
     if not (np.isfinite(scales).all() and (scales >= 0).all() and (scales < 1e6).all()):
         raise UnsupportedFormat(
             file,

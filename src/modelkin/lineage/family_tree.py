@@ -31,10 +31,13 @@ Floats = NDArray[np.float64]
 Pairs = Mapping[frozenset[str], JudgedPair]
 
 _DRAWS = 100
+"""Of tensors, with replacement: shares are then known to 0.05."""
 _EDGE_DRAWS = 20
+"""Of these, for the edges of one model: each takes as long as hanging it, and a support needs one digit."""
 _NO_TREE = 0.1
 """Four-point residual from which distances are not those of a tree."""
 _FEW_ZEROS = 0.05
+"""Share of zeros from which a model counts as pruned; trained weights have next to none."""
 _STRANGE = 1.8
 """Squared distance from which samples say nothing about a relation that the comparison found."""
 

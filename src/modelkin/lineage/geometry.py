@@ -14,8 +14,11 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 _CHUNK = 256
+"""Values whose residuals may depend on each other: errors of weights are made from sums over chunks."""
 _NORMAL_95 = 1.959964
+"""The normal quantile of a two-sided interval of 95 %."""
 _SINGULAR = 1e-10
+"""Directions with less than this share of the largest are rounding: parents that are copies of each other."""
 UNKNOWN_ERROR = 1e3
 """Half width of an interval that too few values leave open: JSON has no infinity."""
 

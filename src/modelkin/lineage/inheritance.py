@@ -22,20 +22,38 @@ from modelkin.lineage.tree_samples import ModelSample
 Floats = NDArray[np.float64]
 
 _CARRIED = (0.9, 1.1)
+"""Share of a parent's change that its child has, measured from the middle: all of it, up to what two samples
+differ by. A sibling or a grandparent has less, a merge of several children more."""
 _LEAST = 0.6
 """Share of a parent's change that must be carried over, seen from every other relative."""
 _SEEN = 0.1
 """Ratio of a parent's change to the child's below which nothing can be said."""
 _DESCENDS = 0.8
+"""Share of a child's own change that makes another model its descendant and not its sibling: siblings have
+next to none of it, descendants all of it up to errors of sampling."""
 _FARTHER = 1.02
+"""A parent is no farther from the middle than its child, up to errors of sampling."""
 _UNRELATED = 1.5
 """Squared distance of tensors, over the product of lengths, from which they share next to nothing."""
 _MIXED = 0.8
+"""Share of the way between two models that a mixture of them must explain; 1 for an exact merge, and what is
+trained after it lowers it."""
 _SHARES = (0.03, 0.97)
+"""A weight closer to 0 or 1 cannot be told from a child of one of the two."""
 _FEWEST_SITES = 2
+"""One tensor may have been copied or frozen; two agree only if the models do."""
 _AROUND = 1.02
+"""A mixture lies between its parents: the squared distances to both add up to at most the parents' own, up to
+errors of sampling."""
 _AS_NEAR = 3.0
+"""One member alone explains the child as well if it leaves at most so many times what the mixture leaves."""
+_COPY = 1e-3
+"""Squared distance, over that of the parents, below which a model is a copy of one of them."""
 _EXACT = 1e-6
+"""The same of one tensor: rounding to sixteen bits leaves less, training more."""
+_ALMOST_ALL = 0.9
+"""Share of exactly copied tensors that makes a stack of layers of two models; norms and token tables may be
+mixed."""
 _MOSTLY = math.sqrt(0.5)
 """Cosine from which most of a difference lies along a direction: only where a family does not show how much
 of a direction independent changes share."""
@@ -269,7 +287,7 @@ def _between(by_site: Floats, child: int, first: int, second: int) -> Blend | No
     if used.sum() < _FEWEST_SITES:
         return None
     a, b, c = to_first[used] / apart[used], to_second[used] / apart[used], np.ones(int(used.sum()))
-    if min(a.mean(), b.mean()) < 1e-3:
+    if min(a.mean(), b.mean()) < _COPY:
         return None  # a copy of one of them lies between it and everything else
     cross = (a + b - c) / 2
     gram = np.array([[a.mean(), cross.mean()], [cross.mean(), b.mean()]])
@@ -279,7 +297,7 @@ def _between(by_site: Floats, child: int, first: int, second: int) -> Blend | No
     star = star_residual(gram)
     opposed = 1.0 - residual(gram, weights) / star if star > 0 else 0.0
     whole = np.minimum(a, b) < _EXACT
-    stacked = whole.mean() > 0.9 and 0 < (a[whole] < b[whole]).mean() < 1
+    stacked = whole.mean() > _ALMOST_ALL and 0 < (a[whole] < b[whole]).mean() < 1
     if opposed < _MIXED and not stacked:
         return None
     left = (

@@ -27,6 +27,7 @@ from modelkin.model import Model
 OPPOSED = 0.5
 """Opposition from which a candidate counts as a mixture; a common ancestor has 0 (docs/lineage.md)."""
 _PERHAPS = 0.2
+"""Opposition of two parents below which nothing suggests a merge at all."""
 _COUNTS = 0.02
 """A smaller weight counts as none."""
 _COPIED = 1e-3

@@ -16,12 +16,16 @@ _PREDICTED = 0.9
 _CLEARLY = 0.5
 """A method is preferred to another if it leaves at most this share of what the other leaves."""
 _ROUNDED = 0.9
+"""Share of tensors that are explained up to rounding, from which nothing is left for dropped differences."""
+_NOTICED = 0.02
+"""A share of a parent or of the base below this is within the error of any recipe's numbers."""
 _UNEVEN = 0.08
 """If the share of kept differences is this far from rising evenly with their size, a rule chose them and not
 chance: 0.02 by chance, 0.2 and more by rules."""
 _RISES = 0.04
 """Of DELLA's epsilon: less cannot be told from DARE, whose differences all have the same chance."""
 _EXACTLY = 0.99
+"""Model Stock's ratio follows from angles: it predicts all of the candidate, or it is not the method."""
 _AS_GOOD = 1.3
 """Model Stock has no weights to fit: it may leave this many times what fitted weights leave."""
 _VARIES = 0.01
@@ -36,6 +40,7 @@ CHOOSING: dict[str, str] = {
 """Ways of merging that choose differences from a base -> the tensor fit that shows them."""
 # What the arc may leave relative to the line, if nothing else shows a mixture.
 _ON_ARC = 0.1
+"""An arc is meant if it leaves at most this share of what the straight line leaves."""
 
 
 def method_fits(fits: Sequence[CellFit], *, with_base: bool) -> tuple[MethodFit, ...]:
@@ -110,7 +115,7 @@ def chosen_method(
             return min(sparse, key=lambda fit: fit.left or 0.0).method  # type: ignore[return-value]
     if with_base and _is_stock(by_name["model-stock"], fits):
         return "model-stock"
-    if with_base and weights[-1].low * weights[-1].high > 0 and abs(weights[-1].value) >= 0.02:
+    if with_base and weights[-1].low * weights[-1].high > 0 and abs(weights[-1].value) >= _NOTICED:
         return "task-arithmetic"
     slerp = by_name["slerp"]
     if slerp.left is None:
@@ -127,7 +132,7 @@ def on_arc(tried: Sequence[MethodFit]) -> bool:
     if slerp.left is None:
         return False
     details = dict(slerp.details)
-    return slerp.left <= _ON_ARC * details["left_straight"] and 0.02 <= details["t"] <= 0.98
+    return slerp.left <= _ON_ARC * details["left_straight"] and _NOTICED <= details["t"] <= 1.0 - _NOTICED
 
 
 def _predicts(fit: MethodFit, fits: Sequence[CellFit]) -> bool:

@@ -16,11 +16,21 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
+_FLAT = 1e-12
+"""Squared sine of the angle between two tensors below which rounding alone spans their plane."""
+_BEYOND = 0.05
+"""How far outside an arc its nearest point may seem to lie, by noise; farther out it is not between them."""
 _ROUNDS = 4
+"""Which differences are kept, and how they are weighted, is found in so many turns."""
 _MOST_SETS = 31
+"""All sets of up to five parents; each more doubles the work."""
 _STEPS = 40
+"""Of bisection: each halves the interval, and 40 leave less than any rounding."""
 _FEWEST = 100
+"""Values in a bin: its share is then known to 0.05."""
 _RARELY = 0.25
+"""Differences of opposite sign that are kept together, over those of equal sign: an election keeps none of
+the former, chance as many of both."""
 _TENTHS = 10
 """Bins of ranks in which the share of kept differences is counted."""
 _VISIBLE = 1.5
@@ -72,7 +82,7 @@ def nearest_arc(candidate: Floats, first: Floats, second: Floats) -> Arc | None:
     """Fit the point on the arc between two tensors; None if they span no plane or it is not between them."""
     a, b, c = float(first @ first), float(second @ second), float(first @ second)
     flat = a * b - c * c
-    if flat <= 1e-12 * a * b or a == 0 or b == 0:
+    if flat <= _FLAT * a * b or a == 0 or b == 0:
         return None
     right = float(first @ candidate), float(second @ candidate)
     shares = (b * right[0] - c * right[1]) / flat, (a * right[1] - c * right[0]) / flat
@@ -82,7 +92,7 @@ def nearest_arc(candidate: Floats, first: Floats, second: Floats) -> Arc | None:
     angle = float(np.arccos(np.clip(cosine, -1, 1)))
     # shares are sin((1-t) angle) and sin(t angle) over sin(angle): their ratio gives t.
     t = float(np.arctan2(shares[1] * np.sin(angle), shares[0] + shares[1] * np.cos(angle))) / angle
-    if not -0.05 <= t <= 1.05:
+    if not -_BEYOND <= t <= 1.0 + _BEYOND:
         return None
     made = (np.sin((1 - t) * angle) * first + np.sin(t * angle) * second) / np.sin(angle)
     return Arc(t=t, left=float(np.square(candidate - made).sum()), cosine=float(cosine))

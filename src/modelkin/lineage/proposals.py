@@ -11,6 +11,7 @@ from modelkin.fingerprint import Fingerprint, FingerprintRows, fingerprint_produ
 _LOG10_PRICE = 8.0
 """Every pair is corrected for a hundred million models, as in a scan, however small the collection."""
 _LOG10_FOUND = -6.0
+"""Worth a comparison, which decides: a million unrelated pairs give one."""
 _ALIKE = 0.6
 """Cosine of token Gram matrices. Unrelated models of the zoo reach 0.46, students of one teacher 0.66: it
 only says where to look."""

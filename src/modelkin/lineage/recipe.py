@@ -8,6 +8,7 @@ from typing import Any
 import yaml
 
 _DIGITS = 3
+"""Recipes are written with two; one more shows how well they were found."""
 _FLAT = 0.02
 """Weights that differ by less than this between layers are written as one number."""
 _DTYPES = {"BF16": "bfloat16", "F16": "float16", "F32": "float32"}

@@ -22,12 +22,15 @@ Floats = NDArray[np.float64]
 _MOST_VALUES: Mapping[Depth, int] = {"quick": 4_096, "standard": 32_768, "deep": 262_144, "full": 262_144}
 """Per tensor: more would not narrow any interval noticeably."""
 _FEWEST_VALUES = 1_024
+"""Of a tensor, however many share the budget: a cosine of that many values is known to 0.03."""
 _BLOCKS = 2
 """Pieces that a sample of a tensor is read in."""
 _HEADROOM = 0.85
 """Share of a depth's bytes for samples; the rest is for headers, gains and joined ranges."""
 _BATCH_BYTES = 64_000_000
+"""Numbers held at once, of all models: tensors are read together up to here."""
 _INDEX_BYTES_A_TENSOR = 100
+"""What its entry takes in a header: name, shape and two offsets."""
 _EXPERT_OF = {"expert_gate": "mlp_gate", "expert_up": "mlp_up", "expert_down": "mlp_down"}
 """Which matrix of a dense MLP an expert's matrix was made from, if it was."""
 

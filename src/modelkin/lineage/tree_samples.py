@@ -20,12 +20,17 @@ _MOST_VALUES = 8_192
 """Of one tensor: a hundred models of two hundred matrices stay below a gigabyte."""
 _TOKEN_ROWS = ("embedding", "head")
 _TOKEN_VALUES = 262_144
+"""Of a token table: rows of some tokens change much, so more of them are read than of a matrix."""
 _MOST_ROWS = 512
+"""Rows of a token table, however narrow: more cost requests and show the same."""
 _STRIDE = 61
 """Every n-th row of long token tables: the same rows of any two vocabularies."""
 _GROUP = 32
+"""Values that share a scale in most formats of four bits."""
 _LEVELS = 16
+"""Numbers that four bits can tell apart."""
 _INT8 = 127
+"""The largest number of eight bits with a sign."""
 _SMALL = 12
 """Multiples of a step up to this can be told from rounding in bfloat16."""
 # Distance from a grid left by rounding to bfloat16; 0.25 by chance.

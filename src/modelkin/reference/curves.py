@@ -32,6 +32,7 @@ def correlation(first: Curve, second: Curve) -> float | None:
     both = [stretched(curve, length) for curve in (first, second)]
     centred = [curve - curve.mean() for curve in both]
     sizes = [float(np.linalg.norm(curve)) for curve in centred]
+    # A curve that is flat up to rounding has no shape to compare.
     if min(sizes) <= 1e-12 * max(float(np.abs(curve).max()) for curve in both):
         return None
     return float(centred[0] @ centred[1] / (sizes[0] * sizes[1]))

@@ -23,7 +23,9 @@ from .reading import Floats, RoleMatrix, SideReader, inner_product, role_matrix,
 from .same_parts import SamePart, same_parts
 
 N_TOKENS = 4096
+"""The last tokens of a table, as published: the rarest, which training changes least."""
 N_LAYERS = 2
+"""The last ones, as published."""
 _ATTENTION = (Role.ATTENTION_QUERY, Role.ATTENTION_KEY, Role.ATTENTION_VALUE, Role.ATTENTION_OUTPUT)
 _MLP = (Role.MLP_GATE, Role.MLP_UP, Role.MLP_DOWN)
 _PIECE = 4_000_000

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from modelkin.message import Message, say
 from modelkin.stats import best_pairing
 
-LN10 = math.log(10.0)
+LN10 = math.log(10.0)  # from natural to common logarithms
 MOST_WITHOUT_SCIPY = 1024
 """Rows up to which pairs are found without scipy; 1024 take some seconds, 11,008 would take hours."""
 
@@ -71,7 +71,7 @@ def student_log10_sf(t: float, degrees: int) -> float:
 def _log_incomplete_beta(x: float, a: float, b: float) -> float:
     """Return the logarithm of the regularised incomplete beta function, by its continued fraction."""
     front = math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log1p(-x)
-    if x < (a + 1.0) / (a + b + 2.0):
+    if x < (a + 1.0) / (a + b + 2.0):  # here the fraction converges quickly, beyond it that of 1 - x
         return front + math.log(_fraction(x, a, b) / a)
     return math.log1p(-math.exp(front) * _fraction(1.0 - x, b, a) / b)
 
@@ -89,7 +89,7 @@ def _fraction(x: float, a: float, b: float) -> float:
             c = 1.0 + step / c
             d, c = 1.0 / (d if abs(d) > tiny else tiny), c if abs(c) > tiny else tiny
             found *= d * c
-        if abs(d * c - 1.0) < 1e-13:
+        if abs(d * c - 1.0) < 1e-13:  # the next factor changes rounding only
             break
     return found
 

@@ -29,7 +29,7 @@ Words = npt.NDArray[np.uint64]
 Scores = npt.NDArray[np.float32]
 _Numbers = npt.NDArray[np.intp]
 
-N_WORDS = CODE_BYTES // 8
+N_WORDS = CODE_BYTES // 8  # of 64 bits
 LEAST_SCORE = 4.5
 """Of a block or a sum, in standard deviations of unrelated codes: one unrelated model of the zoo in 1,200
 reaches it. What the exact test finds at 10**-14 has at least 8 at 8 bits, and about two thirds of it here;
@@ -48,6 +48,8 @@ _CROSSED: tuple[Kind, ...] = ("mlp",)
 other coordinates is found by its tokens."""
 _CROSSED_WORDS = 8
 """Words of such a block, half of it: a fallback, as a copy keeps its embedding and gains in place."""
+_CORRELATED = 1.25
+"""Factor by which scores spread more because signs go together; less is what few codes show by chance."""
 _GRAM_START = BLOCK_BYTES // 64
 """First word of the signs of the Gram matrix of tokens."""
 
@@ -242,7 +244,7 @@ def _sigma(bits: npt.NDArray[np.uint8]) -> float:
     # Chance alone gives correlations of 1/n.
     excess = float(np.sum(together**2)) / len(together) - (len(together) - 1) / len(signs)
     found = float(round(max(1.0, excess) ** 0.5, 2))
-    return found if found > 1.25 else 1.0
+    return found if found > _CORRELATED else 1.0
 
 
 _Kept = tuple[_Numbers, Scores, Scores]

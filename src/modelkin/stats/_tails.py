@@ -22,7 +22,7 @@ def log10_normal_tail(z: float) -> float:
     ----------
     Abramowitz and Stegun, Handbook of Mathematical Functions, 7.1.23 (asymptotic series).
     """
-    if z < -5.0:
+    if z < -5.0:  # p is nearly 1, and the logarithm of what is missing is exact
         return math.log1p(-0.5 * math.erfc(-z / math.sqrt(2.0))) / LN10
     if z < _SERIES_FROM:
         return math.log10(0.5 * math.erfc(z / math.sqrt(2.0)))
@@ -44,7 +44,7 @@ def normal_quantile(log10_p: float) -> float:
         # d/dz log10 tail = -hazard / ln 10, and the hazard is z + 1/z up to terms of z**-3.
         step = (log10_normal_tail(z) - log10_p) * LN10 / (z + 1.0 / z)
         z += step
-        if abs(step) <= 1e-14 * z:
+        if abs(step) <= 1e-14 * z:  # a further step changes rounding only
             break
     return z
 

@@ -10,6 +10,10 @@ from .background import Background
 from .ids import IdComparison
 from .overlap import MergeComparison, Overlap
 
+_ALL_TOKENS = 0.999
+"""Share of the smaller vocabulary in the larger one; an extension drops a few special tokens at most."""
+_IN_ORDER = 0.99
+"""Share of these at one shift of their numbers; reserved places and special tokens move."""
 LONG_RUN = 100
 """This many tokens of more than one byte in the same order do not arise twice by chance. Separately trained
 tokenizers reach 10 at most (docs/tokenizers.md); tables with a common stock have 157 to 71,871."""
@@ -35,7 +39,7 @@ def read_relation(tokens: Overlap, ids: IdComparison) -> VocabularyRelation:
     if tokens.shared == tokens.union and ids.same_id == ids.shared:
         return VocabularyRelation.SAME
     in_order = ids.shifts[0][1] / ids.shared
-    if tokens.of_smaller is not None and tokens.of_smaller > 0.999 and in_order > 0.99:
+    if tokens.of_smaller is not None and tokens.of_smaller > _ALL_TOKENS and in_order > _IN_ORDER:
         return VocabularyRelation.EXTENDED
     run = ids.longest_run
     if run is not None and run.words >= LONG_RUN:

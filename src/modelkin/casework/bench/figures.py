@@ -91,6 +91,7 @@ def _scores(result: BenchResult, drawn: list[Rates]) -> fig.Figure:
 def _panel(method: str, rows: list[BenchRow]) -> fig.Panel:
     shown = {"independent": ("null", fig.NULL, 0.0), "related": ("data", fig.Style(tone="orange"), 1.0)}
     marks: list[fig.Mark] = []
+    # Cosines and shares stay far below this; counts and z of many rows need a logarithmic axis.
     large = max(abs(row.score or 0.0) for row in rows) > 100.0
     for truth, (role, style, height) in shown.items():
         values = [_axis(row.score or 0.0, large=large) for row in rows if row.pair.truth == truth]

@@ -221,6 +221,7 @@ def rates_of(method: str, rows: Sequence[Scored], *, seed: int = 0) -> Rates:
         scored_independent=len(low),
         auc=area_interval(area(high, low), len(high), len(low)) if both else None,
         partial_auc=partial_area_interval(high, low, seed=seed) if both else None,
+        # The level that the field is named by.
         hits_at_1_percent=hits(int((high > level_for(low, 0.01)).sum()), len(related)) if both else None,
         hits_at_0=hits(int((high > largest).sum()), len(related)) if both else None,
         hits_at_level=hits(_called(related), len(related)) if has_level else None,

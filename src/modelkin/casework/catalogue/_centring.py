@@ -126,7 +126,7 @@ def _still(
                 style=fig.Style(tone="cyan"),
             )
         )
-    if min(lengths) > 1e-9:
+    if min(lengths) > 1e-9:  # a vector of no length has no direction
         cosine = float(vectors[0] @ vectors[1]) / (lengths[0] * lengths[1])
         marks.append(_sector(vectors, lengths))
         angle = math.degrees(math.acos(max(-1.0, min(1.0, cosine))))
@@ -166,7 +166,7 @@ def _sector(vectors: list[npt.NDArray[np.float64]], lengths: list[float]) -> fig
     radius = 0.35 * min(lengths)
     angle = math.acos(max(-1.0, min(1.0, float(one @ other))))
     steps = np.linspace(0, 1, 25)
-    if math.sin(angle) < 1e-9:
+    if math.sin(angle) < 1e-9:  # parallel: there is no arc to draw
         arc = [one for _ in steps]
     else:
         arc = [

@@ -115,6 +115,7 @@ def _prose(language: _Language, draws: _Draws) -> str:
     sentences = []
     for _ in range(2 + draws.below(3)):
         words = language.words(_TEMPLATES[draws.below(len(_TEMPLATES))], draws)
+        # One sentence in five goes on.
         sentences.append(" ".join(words) + (", " if draws.uniform() < 0.2 else ". "))
     return "".join(sentences)
 
@@ -132,7 +133,7 @@ def _nested(language: _Language, draws: _Draws) -> str:
     opened: list[tuple[str, str]] = []
     text = []
     for _ in range(10):
-        if opened and draws.uniform() < 0.45:
+        if opened and draws.uniform() < 0.45:  # closed a little less often than opened: brackets nest
             close, word = opened.pop()
             text.append(f" {word}{close}")
         else:

@@ -81,6 +81,7 @@ def _unequal(study: CosineStudy) -> fig.Figure:
 
 def _by_ratio(cells: list[DrawnCosines], ratios: tuple[float, ...]) -> Iterator[fig.Lines]:
     for i, ratio in enumerate(ratios):
+        # Ratios are given with few digits: anything closer is the same one, divided again.
         group = [cell for cell in cells if abs(cell.sigma_2 / cell.sigma_1 - ratio) < 1e-9]
         group.sort(key=lambda cell: cell.sigma_1)
         x = tuple(cell.sigma_1 for cell in group)

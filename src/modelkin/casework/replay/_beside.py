@@ -100,6 +100,7 @@ def beside(facts: PublishedFacts) -> Chapter:
             "mean": float(rows.mean()),
             "std": float(rows.std()),
             "expected_std": expected_sd,
+            # Three standard deviations: one in 370 by chance.
             "beyond": int((np.abs(rows) > 3.0 * expected_sd).sum()),
             "fields": len(fields),
             "different": len(sizes),

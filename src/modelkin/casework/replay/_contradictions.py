@@ -45,6 +45,7 @@ def _review(facts: PublishedFacts) -> Iterator[tuple[int, str, Values]]:
     )
     yield 2, "S", {"first": _at(read[10], 30), "second": _at(read[25], 40)}
     yield 3, "S", {"std": _std(read[~np.eye(len(read), dtype=bool)])}
+    # Layers below about the mean of all (0.949).
     yield 4, "S", {"layer_0": _at(norms.cosine, 0), "below": int((norms.cosine < 0.94).sum())}
     yield 6, "S", {"mean": float(norms.cosine.mean()), "best": float(norms.cosine.max())}
     yield (
@@ -81,6 +82,7 @@ def _claim_norms(facts: PublishedFacts) -> Iterator[tuple[int, str, Values]]:
     # Points as the claim's own program gives them: 100 for equal bytes, 30 or 10 for norms, 10 for attention
     # that is near 0.
     high = every.mean() > 0.95 and every.mean() > gap.low.mean() + 0.05
+    # Near 0 for that program.
     near_zero = abs(facts.window("k", "cosine").mean()) < 0.01
     points = 100 * (same_bytes(facts)[0] > 0) + (30 if high else 10) + 10 * bool(near_zero)
     yield 27, "O", {"points": points}

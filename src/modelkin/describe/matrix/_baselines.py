@@ -293,6 +293,7 @@ def _no_control(joint: Joint) -> Message | None:
     known = joint.found.get(pearson.name)
     found = known or measured_all([pearson], joint.a, joint.b, joint.pairs)[pearson.name]
     r = measured_mean(found.values)
+    # Five standard deviations of the correlation of unrelated vectors, where these are short.
     if r is None or abs(r) < max(_RELATED, 5.0 / max(1, joint.a.n - 1) ** 0.5):
         return None
     return say("baseline-relative", r=r)

@@ -113,6 +113,7 @@ class _Axes:
         values = [value for value in found if value is not None]
         if measure.key == "effect":
             lows = [test[0].effect.low for item in series for test in item.tests.values()]
+            # A quarter leaves room for intervals around chance; what goes further gets the whole scale.
             self.low, self.high = (-1.0 if min(lows, default=0.0) < -0.25 else -0.25), 1.0
         else:
             self.low = min([0.0, *values]) if measure.key == "log10_p" else min([-4.0, *values])

@@ -65,6 +65,7 @@ def colour(level: int) -> str:
 
 def short(value: float) -> str:
     """Write a number of a measure in few characters."""
+    # Three digits show nothing of less.
     if value == 0 or 0.001 <= abs(value) < 1:
         return f"{value:.3f}"
     return f"{value:.1f}" if abs(value) < 1000 else f"{value:,.0f}"

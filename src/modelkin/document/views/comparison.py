@@ -347,4 +347,5 @@ class _View:
 
 def _axis_start(lows: list[float]) -> float:
     """Return where the axis of bars begins: room below chance only as far as needed."""
+    # A quarter leaves room for intervals around chance.
     return -1.0 if any(low < -0.25 for low in lows) else -0.25

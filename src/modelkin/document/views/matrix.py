@@ -236,7 +236,7 @@ def number_text(value: float) -> str:
     """Write a number with as many digits as a person compares."""
     if value == 0.0:
         return "0"
-    if abs(value) >= 10_000 or abs(value) < 1e-4:
+    if abs(value) >= 10_000 or abs(value) < 1e-4:  # beyond five characters powers of ten are shorter
         return f"{value:.2e}"
     if abs(value) > 1.0:
         return f"{value:.5g}"
