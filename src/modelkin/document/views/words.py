@@ -284,13 +284,11 @@ def method_lines(result: Comparison, language: Language) -> Iterator[str]:
 def not_examined(result: Comparison, language: Language) -> Iterator[str]:
     """Yield everything that was left out, with its reason; equal reasons are told once."""
     groups: dict[tuple[str, str], set[int]] = {}
-    made = [test for test in result.evidence if isinstance(test, Tested | Contrast)]
-    # A test that was skipped for a whole component names no layer.
-    examined = {(test.component, layer) for test in made for layer in (None, *test.layers)}
+    examined = {test.component for test in result.evidence if isinstance(test, Tested | Contrast)}
     for test in result.evidence:
         if isinstance(test, Skipped) and test.reason.code != "no-part":  # not a gap
-            if {(test.component, layer) for layer in test.layers or (None,)} <= examined:
-                continue  # one test could not be made, another was
+            if not test.layers and test.component in examined:
+                continue  # the whole component was given up too early: other coordinates made it testable
             layers = groups.setdefault((test.component, reason_text(test.reason, language)), set())
             layers.update(test.layers)
     merged: dict[tuple[str, str], list[str]] = {}
