@@ -19,6 +19,7 @@ BENCHMARKS = {
     "streaming": "Counting every value of two models",
     "matrix": "Measures over all pairs of layers",
     "studies": "Studies and deep comparisons at true size",
+    "controls": "Controls of a deep comparison",
     "references": "Published methods at 7B shape",
     "scan": "Scans",
     "cluster": "Many machines",
