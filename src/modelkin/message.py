@@ -44,6 +44,33 @@ def say(code: str, **values: Value) -> Message:
     return Message(code, tuple(sorted(values.items())))
 
 
+class Phrase(str):
+    """Words that know their message: English as they stand, told again where another language is drawn."""
+
+    __slots__ = ("said",)
+    said: Message
+
+    def __new__(cls, said: Message) -> Phrase:
+        """Tell a message in English."""
+        made = super().__new__(cls, str(said))
+        made.said = said
+        return made
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Phrase, (self.said,)
+
+
+def phrase(code: str, **values: Value) -> Phrase:
+    """Say something in words, for figures: their titles, axes and names are texts with a message behind them.
+
+    Examples
+    --------
+    >>> phrase("figure.chance")
+    'chance'
+    """
+    return Phrase(say(code, **values))
+
+
 def joined(messages: Iterable[Message]) -> Message:
     """Join one or more messages into a single one."""
     parts = tuple(messages)

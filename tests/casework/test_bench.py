@@ -39,10 +39,8 @@ from modelkin.casework.bench.rates import (
     wilson,
 )
 from modelkin.document import load_language, render_markdown
-from modelkin.document.figure_words import figure_words
 from modelkin.document.results import schema
 from modelkin.errors import StudyError, UsageError
-from modelkin.figures import pen
 from modelkin.options import FetchOptions
 from modelkin.reference import each_reference_score
 
@@ -337,10 +335,9 @@ def test_the_page_and_the_terminal_speak_korean(tmp_path, table):
     assert re.findall(r"\d+/\d+", korean) == re.findall(r"\d+/\d+", english)
 
 
-def test_words_of_the_figures_have_korean_ones(tmp_path, table, monkeypatch):
-    monkeypatch.setattr(pen, "can_draw", lambda text: True)
+def test_words_of_the_figures_have_korean_ones(tmp_path, table):
     result = run_bench(read_pairs(table), tmp_path, BenchOptions(methods=("mdir", "phi-u")))
-    told = figure_words(load_language("ko"))
+    told = load_language("ko").wording
     words = set()
     for figure in bench_figures(result).values():
         words |= {figure.title, figure.note}

@@ -34,7 +34,7 @@ def test_help_of_norms_states_the_defaults(run):
 
 def test_cosines_are_printed_and_written(run, tmp_path, monkeypatch):
     drawn = []
-    monkeypatch.setattr("modelkin.figures.draw", lambda figure, out, name: drawn.append(name))
+    monkeypatch.setattr("modelkin.figures.draw", lambda figure, out, name, **_: drawn.append(name))
     status, out, err = run("lab", "cosines", "--pairs", "20", "--out", str(tmp_path / "o"), "--json")
     document = json.loads(out)
     assert status == 0

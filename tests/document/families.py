@@ -46,6 +46,8 @@ class Family:
 
 FAMILIES: dict[str, tuple[Family, ...]] = {
     "side.{}": (Family(SIDES),),
+    "conclusion.{}": (Family([item.value for item in Conclusion], whole=True),),
+    "catalogue.{}-norm": (Family(("input", "post-attention")),),
     "component.{}": (Family(COMPONENTS, whole=True),),
     "claims.{}": (Family(("parent", "merge", "adapter"), ("name",)),),
     "relation.{}": (Family(KINDS),),

@@ -1,4 +1,4 @@
-"""What the code says, found without running it: every call of `say`, the codes it may have, its values.
+"""What the code says, found without running it: calls of `say` and `phrase`, their codes, their values.
 
 A code is a text, one of several (``a if b else c``, a table, items of a loop), or comes from whoever calls
 the function around it: those calls are followed within the module. What is filled into ``f"side.{name}"`` and
@@ -30,7 +30,7 @@ class Said:
     names: tuple[str, ...]
 
 
-_TAKES_IT = re.compile(r"^from modelkin\.message import [^\n]*\bsay\b", re.MULTILINE)
+_TAKES_IT = re.compile(r"^from modelkin\.message import [^\n]*\b(say|phrase)\b", re.MULTILINE)
 
 
 def said_in(path: Path, file: str) -> Iterator[Said]:
@@ -52,7 +52,7 @@ class _Module:
     def said(self) -> Iterator[Said]:
         for call in self.calls:
             if (
-                _name_of(call.func) == "say"
+                _name_of(call.func) in ("say", "phrase")
                 and isinstance(call.func, ast.Name)
                 and not self._is_local_say(call)
             ):

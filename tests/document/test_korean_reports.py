@@ -1,11 +1,10 @@
 """Reports in Korean of real pairs: nothing in them is an English sentence."""
 
 import json
-import re
-from html.parser import HTMLParser
 
 import jsonschema
 import pytest
+from tests.document.korean import Texts, english, prose
 from tests.places import FORMATS, ZOO
 
 import modelkin as mk
@@ -15,37 +14,6 @@ from modelkin.document.results import schema
 from modelkin.options import Depth
 
 KOREAN = load_language("ko")
-NAME = re.compile(r"[\w.-]*[\d_./@-][\w./@-]*")
-"""A reference, a tensor, a method, a version: it has a mark or a digit in it."""
-ENGLISH = re.compile(r"(?:[A-Za-z]{2,}[,;:]? ){3,}[A-Za-z]{2,}")
-"""Four words in a row."""
-KNOWN = re.compile(r"modelkin compare|--\w+ \w+")
-
-
-class Texts(HTMLParser):
-    """The texts of a page, without its script and its style."""
-
-    def __init__(self, page):
-        super().__init__()
-        self.open = [""]
-        self.found = []
-        self.feed(page)
-
-    def handle_starttag(self, tag, attrs):
-        self.open += [tag] if tag not in {"meta", "img", "br"} else []
-        self.found += [value for name, value in attrs if name in ("data-note", "title", "aria-label")]
-
-    def handle_endtag(self, tag):
-        self.open.pop()
-
-    def handle_data(self, data):
-        self.found += [data] if self.open[-1] not in ("script", "style", "code") else []
-
-
-def english(texts):
-    """Return what is left of texts in English once names are taken out."""
-    bare = (NAME.sub("~", KNOWN.sub("~", text)) for text in texts)
-    return [found[0] for text in bare for found in ENGLISH.finditer(text)]
 
 
 def model(name):
@@ -87,8 +55,7 @@ def result(request):
 def test_no_english_sentence_is_left(result, written):
     shown = result if written == "in memory" else mk.Comparison.from_json(result.to_json())
     text = report_markdown(shown, KOREAN)
-    prose = re.sub(r"```.*?```", "", text, flags=re.DOTALL).replace("`", "").splitlines()
-    assert english(prose) == []
+    assert english(prose(text)) == []
     assert english(Texts(report_html(shown, KOREAN)).found) == []
     assert "(원문)" not in text
 

@@ -49,9 +49,17 @@ def test_korean_texts_are_korean():
     """Words that are the same in both languages are listed; anything else was forgotten."""
     same = {key for key, text in KOREAN.texts.items() if not HANGUL.search(text)}
     assert same == {
+        "alt.curve",
         "block.mlp",
+        "catalogue.lines",
+        "catalogue.measure-where",
+        "catalogue.overlap-of",
+        "catalogue.shuffle-note",
         "component.mlp",
         "error.said",
+        "figure.bar",
+        "figure.because",
+        "figure.of_role",
         "glossary.z.word",
         "label.z",
         "matrix.quantiles",
@@ -190,14 +198,15 @@ def test_every_told_method_has_a_card():
 MESSAGES = [
     key
     for key in ENGLISH.texts
-    if key.split(".")[0] in ("message", "summary", "limitation", "study", "problem", "part")
+    if key.split(".")[0]
+    in ("message", "summary", "limitation", "study", "problem", "part", "figure", "alt", "catalogue")
 ]
 
 
 def sample(spec):
     """Return a value for a place: a number or several messages if the text says how to write them."""
     message = say("nothing-to-test")
-    return message if not spec else 3 if spec.strip("; ") else (message, message)
+    return message if not spec else 3 if spec.strip("; .\n") else (message, message)
 
 
 @pytest.mark.parametrize("key", MESSAGES)
@@ -206,7 +215,7 @@ def test_every_message_is_told_in_both_languages(key):
     message = say(key.removeprefix("message."), **values)
     english, korean = str(message), KOREAN.tell(message)
     assert not HANGUL.search(english)
-    assert HANGUL.search(korean)
+    assert HANGUL.search(korean)  # of a message in it, where the text itself has only signs
     assert "{" not in english + korean
 
 
@@ -252,6 +261,15 @@ def test_every_message_is_said_somewhere():
     codes = [code.removesuffix("-one") for code in ENGLISH.table("message")]
     filled_in = re.compile("|".join(patterns))
     assert [code for code in codes if code not in words and not filled_in.fullmatch(code)] == []
+
+
+def test_every_text_of_figures_is_drawn_somewhere():
+    code = "\n".join(path.read_text() for path in ROOT.rglob("*.py"))
+    drawn = {item.code for item in known()} | set(re.findall(r'"((?:figure|alt)\.\w+)"', code))
+    patterns = "|".join(re.escape(item.code).replace(re.escape(HOLE), ".+") for item in computed())
+    texts = [key for key in ENGLISH.texts if key.split(".")[0] in ("figure", "catalogue")]
+    unused = [key for key in texts if key.removesuffix("-one") not in drawn]
+    assert [key for key in unused if not re.fullmatch(patterns, key)] == []
 
 
 def test_the_search_for_messages_finds_them(tmp_path):

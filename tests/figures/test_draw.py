@@ -9,6 +9,7 @@ from PIL import Image
 from tests.casework.catalogue import examples
 from tests.casework.catalogue.examples import centring_animation
 
+from modelkin.document import ENGLISH
 from modelkin.errors import UsageError
 from modelkin.figures import (
     Animation,
@@ -67,7 +68,7 @@ def test_hostile_names_are_plain_text(tmp_path):
 
 def test_names_that_begin_with_an_underscore_are_in_the_legend():
     with settings(LIGHT):
-        canvas = lay_out(named("_hidden"), LIGHT)
+        canvas = lay_out(named("_hidden"), LIGHT, language=ENGLISH)
     assert "_hidden" in [text.get_text() for text in canvas.texts]
 
 
@@ -94,7 +95,7 @@ def test_a_log_axis_has_at_least_two_numbers(values):
     axis = Axis(label="share", kind="log")
     panel = Panel(title="", marks=(curve,), y=axis, without_null="it has none")
     with settings(LIGHT):
-        texts = lay_out(Figure(title="", panels=(panel,)), LIGHT).findobj(Text)
+        texts = lay_out(Figure(title="", panels=(panel,)), LIGHT, language=ENGLISH).findobj(Text)
     words = [text.get_text() for text in texts]
     numbers = [float(word) for word in words if re.fullmatch(r"[0-9.]+(?:e-[0-9]+)?", word)]
     low, high = values
@@ -104,7 +105,7 @@ def test_a_log_axis_has_at_least_two_numbers(values):
 @pytest.mark.parametrize("make", [examples.layer_decay, examples.comprehensive])
 def test_words_stay_inside_the_drawing(make):
     with settings(LIGHT):
-        canvas = lay_out(make(), LIGHT)
+        canvas = lay_out(make(), LIGHT, language=ENGLISH)
         written = [text for text in canvas.findobj(Text) if text.get_text().strip() and text.get_visible()]
         ends = [text.get_window_extent().x1 for text in written]
     assert max(ends) <= canvas.bbox.x1
@@ -159,7 +160,7 @@ def test_an_animation_is_a_gif_with_its_frames(tmp_path):
 
 def test_an_animation_needs_a_time_for_each_frame():
     with pytest.raises(UsageError, match="a time for each frame"):
-        Animation(frames=(named("x"),), seconds=(), alt="")
+        Animation(frames=(named("x"),), seconds=())
 
 
 @pytest.mark.parametrize("theme", [LIGHT, DARK], ids=["light", "dark"])
@@ -170,7 +171,7 @@ def test_every_tone_is_seen_on_its_background(theme):
 
 def test_letters_can_be_read_on_every_colour_of_a_scale():
     for theme in (LIGHT, DARK):
-        pen = Pen(theme=theme, panel_width=5.0)
+        pen = Pen(theme=theme, language=ENGLISH, panel_width=5.0)
         colours = pen.colours(signed_scale([1.0], label="r"))
         for i in range(0, 256, 15):
             colour = tuple(float(part) for part in colours(i)[:3])

@@ -1,5 +1,6 @@
 import pytest
 
+from modelkin.document import ENGLISH
 from modelkin.errors import UsageError
 from modelkin.figures import (
     Arrow3D,
@@ -116,20 +117,20 @@ def test_scales_reach_every_value_unless_told_otherwise():
 def test_clipped_cells_are_counted_and_told():
     mark = heat([[0.5, -0.3], [0.05, None]], signed_scale([], label="r", limit=0.1))
     assert mark.clipped() == (1, 1)
-    told = " ".join(remarks(Panel(title="p", marks=(mark,))))
+    told = " ".join(remarks(Panel(title="p", marks=(mark,)), ENGLISH))
     assert "1 cells below, 1 above, of 4" in told
     assert "1 of 4 cells without a value" in told
 
 
 def test_values_outside_an_axis_are_told():
     panel = Panel(title="p", marks=(CHANCE, LINE), y=Axis(label="r", low=0.0, high=0.3))
-    assert remarks(panel) == ("1 value outside the axis (r).",)
+    assert remarks(panel, ENGLISH) == ("1 value outside the axis (r).",)
 
 
 def test_values_outside_the_bins_are_told():
     mark = Histogram(name="rows", edges=(0.0, 1.0), counts=(5.0,), below=2, above=1)
     panel = Panel(title="p", marks=(CHANCE, mark))
-    assert remarks(panel) == ("rows: 2 values below and 1 above the bins.",)
+    assert remarks(panel, ENGLISH) == ("rows: 2 values below and 1 above the bins.",)
 
 
 def test_what_is_clipped_is_in_the_alt_text():

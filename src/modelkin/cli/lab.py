@@ -165,7 +165,7 @@ def cosines(*, pairs: int, seed: int, out: Path | None, output: Output) -> None:
         study,
         lambda: cosines_view(study, output.language),
         out=out,
-        write=lambda place: write_cosines(study, place),
+        write=lambda place: write_cosines(study, place, output.language),
         start="cosines.csv",
     )
 
@@ -225,7 +225,9 @@ def centring(
         pair = _model_pair(models, role, layers, fetch, output)
     else:
         pair = EXAMPLE if vectors is None else read_vectors(vectors)
-    numbers = centred(pair) if out is None else write_centring(pair, out, frames=frames)
+    numbers = (
+        centred(pair) if out is None else write_centring(pair, out, frames=frames, language=output.language)
+    )
     output.result(numbers, lambda: centring_view(numbers, output.language))
     if out is not None:
         output.say("stills_in", out=str(out))

@@ -19,7 +19,6 @@ from modelkin.untrusted import JsonRefused, quoted, strict_object
 from .blocks import Marked
 from .codec import dumps
 from .evidence import tensors_csv
-from .figure_words import figure_words
 from .html import render_html, stacks_svg
 from .language import ENGLISH, Language, load_language
 from .markdown import render_markdown
@@ -166,14 +165,13 @@ def _figures(
     from modelkin.figures import figure_to_json, renderings  # matplotlib takes its time
     from modelkin.figures.comparison import comparison_figures
 
-    translate = figure_words(language)
     files: dict[str, str | bytes] = {}
     figures = comparison_figures(result)
     for done, (name, figure) in enumerate(figures.items()):
         if progress is not None:
             progress.count(done, len(figures), say("step-drawing"))
         files[f"figures/{name}.json"] = figure_to_json(figure) + "\n"
-        for kind, content in renderings(figure, formats, dpi=dpi, translate=translate).items():
+        for kind, content in renderings(figure, formats, dpi=dpi, language=language).items():
             files[f"figures/{name}.{kind}"] = content
     return files
 

@@ -9,7 +9,7 @@ from functools import cache
 from importlib import resources
 
 from modelkin.errors import UsageError
-from modelkin.message import Message, Value, say
+from modelkin.message import Message, Phrase, Value, say
 
 LANGUAGES = ("en", "ko")
 
@@ -45,9 +45,13 @@ class Language:
             key = f"{key}-one"
         return self.texts[key].format_map(values)
 
+    def wording(self, text: str) -> str:
+        """Return words of a figure in this language; a name stays as it is."""
+        return self.tell(text.said) if isinstance(text, Phrase) else text
+
     def _shown(self, value: Value) -> object:
-        if isinstance(value, Message):
-            return self.tell(value)
+        if isinstance(value, Message | Phrase):
+            return self.tell(value.said if isinstance(value, Phrase) else value)
         return _Several(str(self._shown(item)) for item in value) if isinstance(value, tuple) else value
 
     def word(self, table: str, name: str) -> str:

@@ -57,7 +57,7 @@ def _matrix(result: MatrixResult, texts: Language) -> Files:
 
 @folder_of.register
 def _diff(result: ModelDiff, texts: Language) -> Files:
-    figure = _change_figure(result)
+    figure = _change_figure(result, texts)
     view = diff_view(result, texts, picture="figures/change.svg" if figure else "")
     title = texts.say("title.diff", candidate=result.candidate.ref, base=result.base.ref)
     images = {name: data for name, data in figure.items() if isinstance(data, bytes)}
@@ -72,7 +72,7 @@ def _diff(result: ModelDiff, texts: Language) -> Files:
     }
 
 
-def _change_figure(result: ModelDiff) -> Files:
+def _change_figure(result: ModelDiff, language: Language) -> Files:
     from modelkin.figures import figure_to_json, renderings  # matplotlib takes its time
     from modelkin.figures.diff import change_map
 
@@ -80,7 +80,7 @@ def _change_figure(result: ModelDiff) -> Files:
     if figure is None:
         return {}
     files: Files = {"figures/change.json": figure_to_json(figure) + "\n"}
-    for kind, content in renderings(figure, ("png", "svg"), dpi=150).items():
+    for kind, content in renderings(figure, ("png", "svg"), dpi=150, language=language).items():
         files[f"figures/change.{kind}"] = content
     return files
 

@@ -1,7 +1,8 @@
 """Figures: descriptions as data first, drawing second. Chance is in every one of them."""
 
-from ._draw import Animation, Format, animate, draw, rendered, renderings
-from ._figure import Axis, Figure, Panel
+from ._alt import alt_of
+from ._draw import Format, animate, draw, rendered, renderings
+from ._figure import Animation, Axis, Figure, Panel
 from ._inputs import WITHIN, Chance, binned, edges_of, pearson_chance, words
 from ._json import figure_from_json, figure_to_json
 from ._scale import Scale, sequential_scale, signed_scale

@@ -8,8 +8,7 @@ from __future__ import annotations
 import io
 import os
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 from xml.sax.saxutils import escape
@@ -19,7 +18,8 @@ import numpy as np
 from modelkin.errors import UsageError, not_written
 from modelkin.message import say
 
-from ._figure import Figure
+from ._alt import alt_of
+from ._figure import Animation, Figure
 from ._text import readable
 from .theme import DARK, LIGHT, THEMES, Theme, ThemeName
 
@@ -28,22 +28,10 @@ if TYPE_CHECKING:
     from PIL.Image import Image
     from PIL.PngImagePlugin import PngInfo
 
+    from modelkin.document.language import Language
+
 Format = Literal["png", "svg"]
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,120}")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Animation:
-    """Figures of one shape, shown one after the other."""
-
-    frames: tuple[Figure, ...]
-    seconds: tuple[float, ...]
-    """How long each frame is shown."""
-    alt: str
-
-    def __post_init__(self) -> None:
-        if not self.frames or len(self.frames) != len(self.seconds):
-            raise UsageError("Animation", say("problem.frames"))
 
 
 def draw(
@@ -55,6 +43,7 @@ def draw(
     narrow: bool = False,
     dpi: int = 150,
     formats: Sequence[Format] = ("png", "svg"),
+    language: Language | None = None,
 ) -> tuple[Path, ...]:
     """Draw a description into files ``name.png`` and ``name.svg`` of a folder; return their paths.
 
@@ -62,7 +51,7 @@ def draw(
     plain file name, or the folder cannot be written.
     """
     place = _place(folder, name)
-    files = renderings(figure, formats, theme=theme, narrow=narrow, dpi=dpi)
+    files = renderings(figure, formats, theme=theme, narrow=narrow, dpi=dpi, language=language)
     return tuple(_write(place / f"{name}.{kind}", files[kind]) for kind in formats)
 
 
@@ -73,26 +62,29 @@ def renderings(
     theme: ThemeName = "light",
     narrow: bool = False,
     dpi: int = 150,
-    translate: Callable[[str], str] = str,
+    language: Language | None = None,
 ) -> dict[Format, bytes]:
     """Draw a description once, into the bytes of a PNG and of an SVG file, including alt text.
 
-    `translate` turns words of the description into those that are drawn, if the fonts have their letters.
+    Words are drawn in English if no `language` is given, or no font of this machine has its letters.
     """
+    from modelkin.document.language import ENGLISH
+
     from ._layout import lay_out
     from .pen import settings
 
+    told = language or ENGLISH
     files: dict[Format, bytes] = {}
     with settings(THEMES[theme]):
-        canvas = lay_out(figure, THEMES[theme], narrow=narrow, translate=translate)
+        canvas = lay_out(figure, THEMES[theme], narrow=narrow, language=_drawable(told))
         if "svg" in kinds:
             stream = io.BytesIO()
             canvas.savefig(stream, format="svg", dpi=dpi, metadata={"Date": None, "Creator": "modelkin"})
-            written = _with_words(stream.getvalue().decode("utf-8"), figure)
+            written = _with_words(stream.getvalue().decode("utf-8"), figure, told)
             files["svg"] = (themed(written) if theme == "light" else written).encode()
         if "png" in kinds:
             stream = io.BytesIO()
-            _picture(canvas, dpi).save(stream, format="PNG", dpi=(dpi, dpi), pnginfo=_about(figure))
+            _picture(canvas, dpi).save(stream, format="PNG", dpi=(dpi, dpi), pnginfo=_about(figure, told))
             files["png"] = stream.getvalue()
     return files
 
@@ -111,16 +103,20 @@ def animate(
     *,
     theme: ThemeName = "light",
     dpi: int = 80,
+    language: Language | None = None,
 ) -> Path:
     """Draw an animation into the file ``name.gif`` of a folder; return its path."""
     from PIL import Image
+
+    from modelkin.document.language import ENGLISH
 
     from ._layout import lay_out
     from .pen import settings
 
     place = _place(folder, name)
     with settings(THEMES[theme]):
-        pictures = [_picture(lay_out(frame, THEMES[theme]), dpi) for frame in animation.frames]
+        told = _drawable(language or ENGLISH)
+        pictures = [_picture(lay_out(frame, THEMES[theme], language=told), dpi) for frame in animation.frames]
     size = max(picture.width for picture in pictures), max(picture.height for picture in pictures)
     palette = pictures[-1].quantize(colors=128)
     frames = []
@@ -141,6 +137,15 @@ def animate(
     return _write(place / f"{name}.gif", stream.getvalue())
 
 
+def _drawable(language: Language) -> Language:
+    """Return the language, or English if no font has its letters."""
+    from modelkin.document.language import ENGLISH
+
+    from .pen import can_draw
+
+    return language if language is ENGLISH or can_draw(language) else ENGLISH
+
+
 def _picture(canvas: Canvas, dpi: int) -> Image:
     """Draw a canvas as opaque pixels."""
     from PIL.Image import fromarray
@@ -151,23 +156,24 @@ def _picture(canvas: Canvas, dpi: int) -> Image:
     return fromarray(np.asarray(pixels.buffer_rgba())).convert("RGB")
 
 
-def _with_words(svg: str, figure: Figure) -> str:
+def _with_words(svg: str, figure: Figure, language: Language) -> str:
     """Add title and description, which screen readers read out."""
     head, tag, tail = svg.partition("<svg ")
     opening, end, body = tail.partition(">")
-    words = (
-        f"\n <title>{escape(readable(figure.title))}</title>\n <desc>{escape(readable(figure.alt))}</desc>"
+    title, alt = (
+        escape(readable(text)) for text in (language.wording(figure.title), alt_of(figure, language))
     )
+    words = f"\n <title>{title}</title>\n <desc>{alt}</desc>"
     return f'{head}{tag}role="img" {opening}{end}{words}{body}'
 
 
-def _about(figure: Figure) -> PngInfo:
+def _about(figure: Figure, language: Language) -> PngInfo:
     """Write title and alt text as chunks of a PNG, in full Unicode."""
     from PIL.PngImagePlugin import PngInfo
 
     about = PngInfo()
-    about.add_itxt("Title", readable(figure.title))
-    about.add_itxt("Description", readable(figure.alt))
+    about.add_itxt("Title", readable(language.wording(figure.title)))
+    about.add_itxt("Description", readable(alt_of(figure, language)))
     about.add_text("Software", "modelkin")
     return about
 

@@ -9,6 +9,8 @@ from matplotlib.figure import Figure as Canvas
 from matplotlib.image import AxesImage
 from matplotlib.patches import Rectangle
 
+from modelkin.message import phrase
+
 from ._ticks import name_ticks
 from .marks import HeatMap
 from .pen import Pen, rgb
@@ -61,8 +63,8 @@ def _bar_words(mark: HeatMap) -> str:
     scale = mark.scale
     if scale.chance is None:
         return scale.label
-    line = "" if _shown_chance(mark) is None else "line: "
-    return f"{scale.label} ({line}{scale.chance_label} {brief(scale.chance)})"
+    code = "figure.bar" if _shown_chance(mark) is None else "figure.bar_line"
+    return phrase(code, label=scale.label, chance=scale.chance_label, value=brief(scale.chance))
 
 
 def _labels(axes: Axes, mark: HeatMap, pen: Pen) -> None:

@@ -8,8 +8,10 @@ import numpy as np
 from matplotlib.axes import Axes
 from mpl_toolkits.mplot3d.art3d import Poly3DCollection  # type: ignore[import-untyped]
 
+from modelkin.message import phrase
+
 from ._figure import Axis, Panel
-from ._text import wrapped
+from ._text import breadth, wrapped
 from ._ticks import name_ticks
 from .marks import (
     Arrow3D,
@@ -183,7 +185,7 @@ def _bar_labels(axes: Axes, mark: Bars, places: np.ndarray, pen: Pen) -> None:
     lines = [wrapped(pen.text(label), room - 1) for label in mark.labels]
     if (
         room >= 8
-        and max(len(line) for label in lines for line in label) <= room
+        and max(breadth(line) for label in lines for line in label) <= room
         and max(map(len, lines)) <= 3
     ):
         name_ticks(axes.xaxis, places, ["\n".join(label) for label in lines])
@@ -272,7 +274,9 @@ def draw_intervals(axes: Axes, mark: Intervals, pen: Pen) -> None:
             axes.text(
                 0.02,
                 i,
-                pen.text(f"not tested: {reason}", pen.letters_across(pen.panel_width * 0.5, 7.5)),
+                pen.text(
+                    phrase("figure.not_tested", reason=reason), pen.letters_across(pen.panel_width * 0.5, 7.5)
+                ),
                 transform=axes.get_yaxis_transform(),
                 va="center",
                 fontsize=7.5,

@@ -62,9 +62,10 @@ def _fits(mark: TableMark, pen: Pen) -> bool:
 def _stacked(mark: TableMark, pen: Pen) -> list[tuple[str, bool]]:
     """Write each row as its name and, below, what the other columns say; with whether it is a name."""
     lines: list[tuple[str, bool]] = []
-    for first, *rest in _cells(mark, pen)[1:]:
+    (_, *names), *rows = _cells(mark, pen)
+    for first, *rest in rows:
         lines.append((shortened(first, _room(pen) - 2), True))
-        told = "; ".join(f"{name}: {cell}" for name, cell in zip(mark.columns[1:], rest, strict=True))
+        told = "; ".join(f"{name}: {cell}" for name, cell in zip(names, rest, strict=True))
         lines += [(line, False) for line in wrapped(told, _room(pen) - 4)]
     return lines
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Literal
 
 from msgspec.structs import force_setattr
@@ -99,9 +100,11 @@ class Figure(Record, frozen=True, kw_only=True):
         if self.columns < 1:
             raise UsageError(self.title, say("problem.one-column", got=self.columns))
         if not self.alt:
+            from modelkin.document.language import ENGLISH
+
             from ._alt import alt_text
 
-            force_setattr(self, "alt", alt_text(self))
+            force_setattr(self, "alt", alt_text(self, ENGLISH))
 
     @property
     def width(self) -> float:
@@ -113,3 +116,25 @@ class Figure(Record, frozen=True, kw_only=True):
         from ._json import figure_to_json
 
         return figure_to_json(self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Animation:
+    """Figures of one shape, shown one after the other."""
+
+    frames: tuple[Figure, ...]
+    seconds: tuple[float, ...]
+    """How long each frame is shown."""
+
+    def __post_init__(self) -> None:
+        if not self.frames or len(self.frames) != len(self.seconds):
+            raise UsageError("Animation", say("problem.frames"))
+
+    @property
+    def alt(self) -> str:
+        """Text that replaces the moving picture."""
+        from modelkin.document.language import ENGLISH
+
+        from ._alt import alt_of
+
+        return alt_of(self, ENGLISH)

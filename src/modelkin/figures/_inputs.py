@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from modelkin.errors import UsageError
-from modelkin.message import say
+from modelkin.message import phrase, say
 
 from ._style import NULL, Style
 from .marks import Histogram, Lines, ReferenceLine, Role
@@ -46,9 +46,7 @@ def pearson_chance(n: int) -> Chance:
     if n < 3:
         raise UsageError("pearson_chance", say("problem.three-values", n=n))
     reach = WITHIN / math.sqrt(n - 1)
-    return Chance(
-        label=f"chance: 0 ± {reach:.3f} (95 % of shuffles, n = {n})", value=0.0, low=-reach, high=reach
-    )
+    return Chance(label=phrase("figure.pearson_chance", reach=reach, n=n), value=0.0, low=-reach, high=reach)
 
 
 def edges_of(samples: Iterable[Series], bins: int = 40, limits: tuple[float, float] | None = None) -> Numbers:

@@ -41,4 +41,6 @@ def figure_from_json(text: str) -> Figure:
 def _number(value: object) -> object:
     if isinstance(value, np.generic):
         return value.item()
+    if isinstance(value, str):  # a phrase, or a name of a type of its own
+        return str(value)
     raise NotImplementedError(f"{type(value).__name__} is not part of a description")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -44,6 +44,9 @@ from .marks import (
 from .pen import Pen
 from .theme import Theme
 
+if TYPE_CHECKING:
+    from modelkin.document.language import Language
+
 NARROW = 4.4
 """Inches of a drawing for a phone: at 360 pixels its letters are still 9 pixels high."""
 DPI = 150
@@ -63,17 +66,15 @@ _DRAWN: dict[type, Callable[[Axes, Any, Pen], None]] = {
 }
 
 
-def lay_out(
-    figure: Figure, theme: Theme, *, narrow: bool = False, translate: Callable[[str], str] = str
-) -> Canvas:
-    """Draw a description onto a new canvas."""
+def lay_out(figure: Figure, theme: Theme, *, language: Language, narrow: bool = False) -> Canvas:
+    """Draw a description onto a new canvas, in a language that the fonts can write."""
     width = NARROW if narrow else figure.width
     columns = 1 if narrow else min(figure.columns, len(figure.panels))
-    pen = Pen(theme=theme, panel_width=width / columns, translate=translate)
+    pen = Pen(theme=theme, panel_width=width / columns, language=language)
     title = wrapped(pen.text(figure.title), pen.letters_across(width - 0.3, _TITLE * 1.08))
     notes = [
         line
-        for note in _notes(figure)
+        for note in _notes(figure, language)
         for line in wrapped(pen.text(note), pen.letters_across(width - 0.3, _NOTE))
     ]
     entries = legend_entries(figure, pen, width)
@@ -103,18 +104,20 @@ def lay_out(
     return canvas
 
 
-def _notes(figure: Figure) -> list[str]:
+def _notes(figure: Figure, language: Language) -> list[str]:
     """Collect what is written below: each remark once, with the panels it is about."""
     about: dict[str, list[str]] = {}
     for panel in figure.panels:
-        without = (f"No null drawn: {panel.without_null}",) if panel.without_null else ()
-        for remark in (*filter(None, [panel.note]), *without, *remarks(panel)):
-            about.setdefault(remark, []).append(panel.title)
+        why = language.wording(panel.without_null)
+        without = (language.say("figure.no_null", why=why),) if why else ()
+        notes = filter(None, [language.wording(panel.note)])
+        for remark in (*notes, *without, *remarks(panel, language)):
+            about.setdefault(remark, []).append(language.wording(panel.title))
     told = [
         remark if len(figure.panels) in (1, len(titles)) else f"{'; '.join(filter(None, titles))}: {remark}"
         for remark, titles in about.items()
     ]
-    return [*filter(None, [figure.note]), *told]
+    return [*filter(None, [language.wording(figure.note)]), *told]
 
 
 def _row_heights(panels: Sequence[Panel], columns: int, pen: Pen) -> list[float]:
@@ -134,7 +137,7 @@ def _height(panel: Panel, pen: Pen) -> float:
         if isinstance(mark, Bars) and mark.horizontal:
             return max(panel.height, 0.3 * len(mark.labels) * max(1, len(mark.series) * 0.6) + 0.8)
         if isinstance(mark, TextMark) and panel.only_words:
-            lines = wrapped(mark.text, pen.letters_across(pen.panel_width * 0.94, pen.words))
+            lines = wrapped(pen.text(mark.text), pen.letters_across(pen.panel_width * 0.94, pen.words))
             return max(1.0, len(lines) * pen.words * 1.5 / 72 + 0.55)
     return max(panel.height, min(pen.panel_width * 0.8, 3.8)) if panel.solid else panel.height
 
@@ -157,7 +160,7 @@ def _draw_panel(canvas: Canvas, axes: Any, panel: Panel, pen: Pen) -> None:  # n
     _set_axis(axes, "y", panel.y, pen, room=_height(panel, pen) - 0.7)
     _draw_plane(canvas, axes, panel, pen)
     for name in ("x", "y"):
-        _set_limits(axes, name, getattr(panel, name))
+        _set_limits(axes, name, getattr(panel, name), pen)
 
 
 def _draw_plane(canvas: Canvas, axes: Axes, panel: Panel, pen: Pen) -> None:
@@ -186,7 +189,7 @@ def _set_axis(axes: Axes, name: str, spec: Axis, pen: Pen, *, room: float) -> No
         side.set_major_locator(MaxNLocator(nbins=max(3, int(pen.panel_width * 1.6)), steps=[1, 2, 5, 10]))
 
 
-def _set_limits(axes: Axes, name: str, spec: Axis) -> None:
+def _set_limits(axes: Axes, name: str, spec: Axis, pen: Pen) -> None:
     if spec.low is not None or spec.high is not None:
         low, high = getattr(axes, f"get_{name}lim")()
         low = low if spec.low is None else spec.low
@@ -200,6 +203,6 @@ def _set_limits(axes: Axes, name: str, spec: Axis) -> None:
             getattr(axes, f"{name}axis").set_major_locator(some)
     if spec.ticks:
         places, words = zip(*spec.ticks, strict=True)
-        name_ticks(getattr(axes, f"{name}axis"), places, words)
+        name_ticks(getattr(axes, f"{name}axis"), places, list(map(pen.text, words)))
     if spec.reverse:
         getattr(axes, f"invert_{name}axis")()

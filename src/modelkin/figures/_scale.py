@@ -7,10 +7,12 @@ from collections.abc import Iterable
 from typing import Literal
 
 from modelkin.errors import UsageError
-from modelkin.message import say
+from modelkin.message import phrase, say
 
 from ._record import Record
 from .values import known, numbers
+
+CHANCE = phrase("figure.chance")
 
 
 class Scale(Record, frozen=True, kw_only=True):
@@ -22,7 +24,7 @@ class Scale(Record, frozen=True, kw_only=True):
     label: str
     chance: float | None = None
     """The value that chance gives, marked on the colour bar. A signed scale is centred on it."""
-    chance_label: str = "chance"
+    chance_label: str = CHANCE
 
     def __post_init__(self) -> None:
         if not self.low < self.high:
@@ -39,7 +41,7 @@ def signed_scale(
     label: str,
     centre: float = 0.0,
     limit: float | None = None,
-    chance_label: str = "chance",
+    chance_label: str = CHANCE,
 ) -> Scale:
     """Make a scale centred on what chance gives; without `limit` it reaches the farthest value."""
     reach = limit or max((abs(value - centre) for value in known(numbers(values))), default=0.0) or 1.0
@@ -60,7 +62,7 @@ def sequential_scale(
     low: float | None = None,
     high: float | None = None,
     chance: float | None = None,
-    chance_label: str = "chance",
+    chance_label: str = CHANCE,
 ) -> Scale:
     """Make a scale from the smallest to the largest value unless told otherwise."""
     cells = known(numbers(values)) or [0.0, 1.0]

@@ -3,42 +3,48 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from modelkin.message import Message, say
 
 from ._figure import Axis, Panel
 from .marks import Bars, HeatMap, Histogram, Intervals, Lines, Ridges, Scatter
 from .values import Numbers, known
 
+if TYPE_CHECKING:
+    from modelkin.document.language import Language
 
-def remarks(panel: Panel) -> tuple[str, ...]:
+
+def remarks(panel: Panel, language: Language) -> tuple[str, ...]:
     """List everything that is outside the limits or missing, as sentences to write below the panel."""
-    return tuple(_remarks(panel))
+    return tuple(map(language.tell, _remarks(panel)))
 
 
-def _remarks(panel: Panel) -> Iterator[str]:
+def _remarks(panel: Panel) -> Iterator[Message]:
     for mark in panel.marks:
         if isinstance(mark, HeatMap):
             yield from _heat(mark)
         elif isinstance(mark, Histogram) and mark.below + mark.above:
-            yield f"{mark.name}: {mark.below} values below and {mark.above} above the bins."
+            yield say("figure.outside_bins", name=mark.name, below=mark.below, above=mark.above)
         elif isinstance(mark, Ridges) and any(mark.outside):
-            yield f"{mark.name}: {sum(mark.outside)} values outside the range, counted in the heights."
+            yield say("figure.outside_range", name=mark.name, count=sum(mark.outside))
     for axis, values in _drawn(panel):
         outside = _outside(axis, values)
         if outside:
-            yield f"{outside} {'value' if outside == 1 else 'values'} outside the axis ({axis.label})."
+            yield say("figure.outside_axis", n=outside, axis=axis.label)
 
 
-def _heat(mark: HeatMap) -> Iterator[str]:
+def _heat(mark: HeatMap) -> Iterator[Message]:
     below, above = mark.clipped()
     cells = sum(len(row) for row in mark.values)
     if below or above:
-        limits = f"{mark.scale.low:.3g} to {mark.scale.high:.3g}"
-        yield f"Colours end at {limits}: {below} cells below, {above} above, of {cells}."
+        ends = {"low": mark.scale.low, "high": mark.scale.high}
+        yield say("figure.colours_end", below=below, above=above, cells=cells, **ends)
     if mark.digits is not None and mark.expected:
-        yield "In brackets: expected by chance."
+        yield say("figure.in_brackets")
     missing = sum(value is None for row in mark.values for value in row)
     if missing:
-        yield f"Hatched: {missing} of {cells} cells without a value."
+        yield say("figure.hatched", missing=missing, cells=cells)
 
 
 def _drawn(panel: Panel) -> Iterator[tuple[Axis, Numbers]]:

@@ -12,12 +12,12 @@ import numpy as np
 
 from modelkin.comparison.methods import Agreement, Contrast, Evidence, Skipped, Tested
 from modelkin.errors import UsageError
-from modelkin.message import say
+from modelkin.message import Phrase, phrase, say
 from modelkin.untrusted import short_names
 
 from ._figure import Axis, Figure, Panel
 from ._inputs import binned, edges_of, words
-from ._scale import signed_scale
+from ._scale import CHANCE, signed_scale
 from ._style import NULL, THRESHOLD, Style, series_styles
 from .marks import HeatMap, Histogram, Intervals, Lines, Mark, ReferenceLine, TableMark
 from .values import Numbers, Series, brief, grid, known, mean, numbers
@@ -41,22 +41,23 @@ def layer_map(found: LayerMap, *, names: tuple[str, str]) -> Figure:
         columns=words(found.base_layers),
         scale=scale,
         path=tuple((rows[a], columns[b]) for a, b in found.path if a in rows and b in columns),
-        path_name="layers that face each other",
+        path_name=phrase("figure.facing"),
     )
     if found.threshold is None:
-        told = "No threshold was set for single cells."
+        told = phrase("figure.no_threshold")
     else:
         above = sum(value >= found.threshold for value in known(scores))
-        cells = f"{above} of {len(known(scores))} cells"
-        told = f"{cells} reach z = {brief(found.threshold)}, the threshold for one cell."
+        told = phrase("figure.reach", above=above, cells=len(known(scores)), z=brief(found.threshold))
     panel = Panel(
         title="",
         marks=(heat,),
-        x=Axis(label=f"layer of {names[1]} (base)"),
-        y=Axis(label=f"layer of {names[0]} (candidate)"),
+        x=Axis(label=phrase("figure.of_base", name=names[1])),
+        y=Axis(label=phrase("figure.of_candidate", name=names[0])),
         height=4.6,
     )
-    return Figure(title=f"Layer map of {found.component} ({found.method})", panels=(panel,), note=told)
+    part = phrase(f"component.{found.component}")
+    title = phrase("figure.layer_map", component=part, method=found.method)
+    return Figure(title=title, panels=(panel,), note=told)
 
 
 _FAR = 12.0
@@ -122,21 +123,17 @@ def evidence_forest(
         reasons=tuple(row.remark for row in rows),
         strong=tuple(row.strong for row in rows) if rule_log10_p is not None else (),
     )
-    marks: list[Mark] = [ReferenceLine(value=0.0, axis="x", label="chance", style=NULL), mark]
+    marks: list[Mark] = [ReferenceLine(value=0.0, axis="x", label=CHANCE, style=NULL), mark]
     if floor is not None:
         line = ReferenceLine(
-            value=floor, axis="x", label="effect floor of the rule", role="threshold", style=THRESHOLD
+            value=floor, axis="x", label=phrase("figure.floor"), role="threshold", style=THRESHOLD
         )
         marks.append(line)
-    gathered = ""
-    if len(rows) < len(order):
-        gathered = (
-            f" {len(order)} tests in {len(rows)} rows: a row of several shows their median and full range."
-        )
+    gathered = phrase("figure.gathered", tests=len(order), rows=len(rows))
     return Figure(
-        title=f"Evidence: {names[0]} and {names[1]}",
-        panels=(Panel(title="", marks=tuple(marks), x=Axis(label="effect (0 is chance, 1 is identical)")),),
-        note=f"Intervals are for single tests, not corrected for their number.{gathered}",
+        title=phrase("figure.evidence", a=names[0], b=names[1]),
+        panels=(Panel(title="", marks=tuple(marks), x=Axis(label=phrase("figure.effect_axis"))),),
+        note=phrase("figure.single") if len(rows) == len(order) else gathered,
     )
 
 
@@ -152,8 +149,9 @@ def _row(group: Sequence[Evidence], log10_p: float | None, floor: float | None) 
     label = _test_label(first)
     if len(group) > 1:
         layers = {layer for test in group for layer in test.layers}
-        role = f" {first.role}" if first.role else ""
-        label = f"{first.component}{role}: {len(group)} tests, {len(layers)} layers"
+        part = phrase(f"component.{first.component}")
+        of_role = phrase("figure.of_role", part=part, role=first.role) if first.role else part
+        label = phrase("figure.tests_layers", part=of_role, tests=len(group), layers=len(layers))
     worst = max(group, key=lambda test: _log10_p(test) or 0.0)
     return _Told(
         label=label,
@@ -185,23 +183,26 @@ def _log10_p(test: Evidence) -> float | None:
 
 def _chance_or_reason(test: Evidence) -> str:
     if isinstance(test, Skipped):
-        return str(test.reason)
-    return p_words(_log10_p(test)) if _effect(test) else "no reason given"
+        return Phrase(test.reason)
+    return p_words(_log10_p(test)) if _effect(test) else phrase("figure.no_reason")
 
 
 def _test_label(test: Evidence) -> str:
+    part = phrase(f"component.{test.component}")
     if not test.layers:
-        return test.component
+        return part
     first, last = test.layers[0], test.layers[-1]
-    return f"{test.component}, layer {first}" if first == last else f"{test.component}, layers {first}-{last}"
+    if first == last:
+        return phrase("figure.one_layer", component=part, layer=first)
+    return phrase("figure.layers", component=part, first=first, last=last)
 
 
 def component_table(components: Mapping[str, ComponentVerdict], *, names: tuple[str, str]) -> Figure:
     """Write the answer for each component as a table: conclusion, effect, p, limit, or why there is none."""
     rows = tuple(
         (
-            name,
-            item.conclusion.value if item.reason is None else f"{item.conclusion.value}: {item.reason}",
+            phrase(f"component.{name}"),
+            _concluded(item),
             str(item.n_tests),
             f"{item.effect.value:.3f} ({item.effect.low:.3f} to {item.effect.high:.3f})"
             if item.effect
@@ -212,32 +213,39 @@ def component_table(components: Mapping[str, ComponentVerdict], *, names: tuple[
         for name, item in components.items()
     )
     table = TableMark(
-        columns=("component", "conclusion", "tests", "effect (interval)", "chance", "found from"),
+        columns=tuple(
+            phrase(f"figure.{key}")
+            for key in ("component", "conclusion", "tests", "interval", "chance", "found_from")
+        ),
         rows=rows,
         align=("left", "left", "right", "right", "right", "right"),
     )
     return Figure(
-        title=f"Components of {names[0]} and {names[1]}",
+        title=phrase("figure.components", a=names[0], b=names[1]),
         panels=(Panel(title="", marks=(table,)),),
         size=9.0,
-        note="Effect: 0 is chance, 1 is identical. Found from: smallest effect that would have been found.",
+        note=phrase("figure.scale"),
     )
+
+
+def _concluded(item: ComponentVerdict) -> str:
+    found = phrase(f"conclusion.{item.conclusion.value}")
+    return found if item.reason is None else phrase("figure.because", found=found, reason=item.reason)
 
 
 def control_strip(
     pair: tuple[str, str], effect: Effect | None, log10_p: float | None, controls: Sequence[ControlResult]
 ) -> Figure:
     """Draw the effect of the pair in question above those of its controls; missing ones say why."""
-    labels = [f"{pair[0]} | {pair[1]} (in question)"]
+    labels: list[str] = [phrase("figure.in_question", a=pair[0], b=pair[1])]
     values: list[Effect | None] = [effect]
-    reasons = [p_words(log10_p) if effect else "no effect was measured"]
+    none = say("figure.no_effect")
+    reasons = [p_words(log10_p) if effect else Phrase(none)]
     for control in controls:
         known_effect = control.effect if control.usable else None
         labels.append(f"{control.pair[0]} | {control.pair[1]}")
         values.append(known_effect)
-        reasons.append(
-            p_words(control.log10_p) if known_effect else str(control.reason or "no effect was measured")
-        )
+        reasons.append(p_words(control.log10_p) if known_effect else Phrase(control.reason or none))
 
     def column(name: str) -> Numbers:
         return numbers(getattr(item, name) if item else None for item in values)
@@ -251,13 +259,13 @@ def control_strip(
         style=Style(tone="blue"),
     )
     usable = sum(control.usable and control.effect is not None for control in controls)
-    chance = ReferenceLine(value=0.0, axis="x", label="chance", style=NULL)
+    chance = ReferenceLine(value=0.0, axis="x", label=CHANCE, style=NULL)
     return Figure(
-        title="The pair in question against controls",
-        panels=(Panel(title="", marks=(chance, mark), x=Axis(label="effect (0 is chance, 1 is identical)")),),
-        note=f"{usable} of {len(controls)} controls could be used."
+        title=phrase("figure.controls"),
+        panels=(Panel(title="", marks=(chance, mark), x=Axis(label=phrase("figure.effect_axis"))),),
+        note=phrase("figure.usable", usable=usable, controls=len(controls))
         if controls
-        else "No controls were given.",
+        else phrase("figure.no_controls"),
     )
 
 
@@ -284,7 +292,7 @@ def comparison_figures(result: Comparison) -> dict[str, Figure]:
     return figures
 
 
-def z_histogram(z: Series, *, title: str = "z scores of all tests", reach: float | None = None) -> Figure:
+def z_histogram(z: Series, *, title: str | None = None, reach: float | None = None) -> Figure:
     """Draw z scores against the standard normal distribution that chance would give.
 
     Those of relatives reach hundreds. Then the axis is compressed away from 0, so that chance keeps its shape
@@ -302,29 +310,30 @@ def z_histogram(z: Series, *, title: str = "z scores of all tests", reach: float
     below = np.array([0.5 * math.erfc(-border / math.sqrt(2)) for border in borders])
     size = math.sqrt(math.fsum(value * value for value in found) / len(found))
     normal = Histogram(
-        name="standard normal: what chance gives",
+        name=phrase("figure.normal"),
         edges=edges,
         counts=numbers(np.diff(below)),
         style=NULL,
         role="null",
     )
+    observed = phrase("figure.observed", tests=len(found))
     axis = Axis(label="z")
     if far:
         steps = [step for step in (0, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000) if step <= limit]
         signed = sorted({side * step for step in steps for side in (-1, 1)})
         ticks = tuple((math.asinh(step), f"{step:,}") for step in signed)
-        axis = Axis(label="z (compressed away from 0)", ticks=ticks)
+        axis = Axis(label=phrase("figure.together"), ticks=ticks)
     return Figure(
-        title=title,
+        title=title or phrase("figure.z"),
         panels=(
             Panel(
                 title="",
-                marks=(binned(f"observed ({len(found)} tests)", drawn, edges, Style(tone="blue")), normal),
+                marks=(binned(observed, drawn, edges, Style(tone="blue")), normal),
                 x=axis,
-                y=Axis(label="share of tests"),
+                y=Axis(label=phrase("figure.share")),
             ),
         ),
-        note=f"Mean {brief(mean(found))}, root mean square {brief(size)}; chance gives 0 and 1.",
+        note=phrase("figure.moments", mean=brief(mean(found)), size=brief(size)),
     )
 
 
@@ -346,7 +355,7 @@ def effects_by_layer(result: Comparison) -> Figure:
         effects = [layers[layer].effect if layer in layers else None for layer in range(last + 1)]
         curves.append(
             Lines(
-                name=component,
+                name=phrase(f"component.{component}"),
                 x=numbers(range(last + 1)),
                 y=numbers(None if item is None else item.value for item in effects),
                 low=numbers(None if item is None else item.low for item in effects),
@@ -356,10 +365,9 @@ def effects_by_layer(result: Comparison) -> Figure:
         )
     panel = Panel(
         title="",
-        marks=(*curves, ReferenceLine(value=0.0, label="chance")),
-        x=Axis(label=f"layer of {result.candidate.ref}"),
-        y=Axis(label="excess cosine"),
+        marks=(*curves, ReferenceLine(value=0.0, label=CHANCE)),
+        x=Axis(label=phrase("figure.layer_of", name=result.candidate.ref)),
+        y=Axis(label=phrase("figure.excess")),
         height=3.4,
     )
-    note = "0 is what chance gives, 1 is identical; a layer without a point was not tested by itself."
-    return Figure(title="The strongest effect of each component, layer by layer", panels=(panel,), note=note)
+    return Figure(title=phrase("figure.strongest"), panels=(panel,), note=phrase("figure.strongest_note"))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from modelkin.message import phrase
+
 from ._figure import Axis, Figure, Panel
 from ._inputs import words
 from ._scale import Scale
@@ -38,9 +40,9 @@ def change_map(result: ModelDiff) -> Figure | None:
         kind="sequential",
         low=0.0,
         high=high,
-        label="change relative to the weights",
+        label=phrase("figure.relative_change"),
         chance=_STRANGERS,
-        chance_label="strangers",
+        chance_label=phrase("figure.strangers"),
     )
     heat = HeatMap(
         values=grid([[means.get((role, layer)) for layer in layers] for role in roles]),
@@ -48,10 +50,10 @@ def change_map(result: ModelDiff) -> Figure | None:
         columns=words(layers),
         scale=scale,
     )
-    names = result.candidate.ref, result.base.ref
-    panel = Panel(title="", marks=(heat,), x=Axis(label=f"layer of {names[0]}"), y=Axis(label=""), height=3.6)
+    x = Axis(label=phrase("figure.layer_of", name=result.candidate.ref))
+    panel = Panel(title="", marks=(heat,), x=x, height=3.6)
     return Figure(
-        title="Change by layer and matrix",
+        title=phrase("figure.change_map"),
         panels=(panel,),
-        note="Norm gains and biases are left out: what can be stored of a gain near one is coarse.",
+        note=phrase("figure.change_note"),
     )

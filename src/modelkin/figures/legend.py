@@ -9,6 +9,8 @@ from matplotlib.figure import Figure as Canvas
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch, Rectangle
 
+from modelkin.message import phrase
+
 from . import marks
 from ._figure import Figure
 from ._style import Style
@@ -115,17 +117,17 @@ def _forest(mark: marks.Intervals, pen: Pen) -> Iterator[tuple[str, str, Any]]:
     colour = pen.colour(mark.style)
     if any(mark.strong) or not mark.strong:
         yield (
-            "effect, meets the rule" if mark.strong else "effect",
+            phrase("figure.meets" if mark.strong else "figure.effect"),
             "strong",
             Line2D([], [], color=colour, marker="o"),
         )
     if mark.strong and not all(mark.strong):
         hollow = Line2D([], [], color=colour, marker="o", markerfacecolor=pen.theme.background)
-        yield "effect, does not meet the rule", "weak", hollow
+        yield phrase("figure.misses"), "weak", hollow
     if any(limit is not None for limit in mark.limits):
         grey = pen.theme.tones["muted"]
         handle = Line2D([], [], color=grey, marker="|", markersize=10, markeredgewidth=1.6, linestyle="")
-        yield "smallest effect that would have been found", "limit", handle
+        yield phrase("figure.limit"), "limit", handle
 
 
 def _line(style: Style, pen: Pen, *, band: bool) -> Any:  # noqa: ANN401  handles of matplotlib have no common type

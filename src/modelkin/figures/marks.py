@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal, TypeAlias
 
 from modelkin.errors import UsageError
-from modelkin.message import say
+from modelkin.message import phrase, say
 
 from ._record import Record
 from ._scale import Scale
@@ -50,7 +50,7 @@ class BarSeries(Record, frozen=True, kw_only=True):
     high: Numbers = ()
     style: Style = Style()
     role: Role = "data"
-    missing: str = "not measured"
+    missing: str = phrase("figure.not_measured")
 
     def __post_init__(self) -> None:
         _same_length("BarSeries", self.values, self.low, self.high)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from itertools import islice
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import matplotlib
 from matplotlib import font_manager
@@ -21,6 +21,9 @@ from ._scale import Scale
 from ._style import Style
 from ._text import readable, shortened
 from .theme import Theme
+
+if TYPE_CHECKING:
+    from modelkin.document.language import Language
 
 _FALLBACKS = ("Noto Sans CJK KR", "Noto Sans KR", "NanumGothic", "Malgun Gothic", "Apple SD Gothic Neo")
 """Fonts with Hangul and Han, used if installed; DejaVu Sans comes with matplotlib."""
@@ -37,14 +40,13 @@ class Pen:
     """How to draw: colours and sizes of one drawing."""
 
     theme: Theme
+    language: Language
     panel_width: float
     """Inches that one panel has, without its neighbours."""
     letters: float = 8.5
     """Size of ordinary text in points."""
     words: float = 11.0
     """Size of text that has a panel to itself, and is read like a page."""
-    translate: Callable[[str], str] = str
-    """From the words of a description to those that are drawn."""
 
     def colour(self, style: Style) -> str:
         """Colour of a style in this theme."""
@@ -53,7 +55,8 @@ class Pen:
     def text(self, text: str, width: int | None = None) -> str:
         """Make text safe to draw: visible characters that the fonts have, cut to a width."""
         safe = "".join(
-            letter if _has_glyph(letter) else escaped(letter) for letter in readable(self.translate(text))
+            letter if _has_glyph(letter) else escaped(letter)
+            for letter in readable(self.language.wording(text))
         )
         return shortened(safe, width) if width else safe
 
@@ -149,9 +152,9 @@ def _has_hangul(file: str) -> bool:
         return False
 
 
-def can_draw(text: str) -> bool:
-    """Say whether the fonts of this machine have all letters of a text."""
-    return all(_has_glyph(letter) for letter in text)
+def can_draw(language: Language) -> bool:
+    """Say whether the fonts of this machine have all letters of the words of figures."""
+    return all(_has_glyph(letter) for letter in set("".join(language.table("figure").values())))
 
 
 @cache

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from modelkin.errors import UsageError
-from modelkin.message import say
+from modelkin.message import phrase, say
 
 MINUS = "\N{MINUS SIGN}"
 Numbers: TypeAlias = tuple[float | None, ...]
@@ -83,7 +83,7 @@ def digits_for(values: Iterable[float | None]) -> int:
 def brief(value: float | None, digits: int = 3) -> str:
     """Write a number in few characters, for labels and alt text: about this many digits."""
     if value is None:
-        return "not measured"
+        return phrase("figure.not_measured")
     if value == 0:
         return "0"
     size = abs(value)

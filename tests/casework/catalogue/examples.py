@@ -231,9 +231,8 @@ def layer_curves_pearson() -> Figure:
 def matched_rows() -> Figure:
     layers, matched = column("router.csv", "layer"), column("router.csv", "matched")
     low, middle, high = (value * np.ones(len(layers)) for value in RANDOM_ROWS)
-    return c.matched_rows(
-        layers, matched, middle, low, high, names=PAIR, repeats=20, null_of="random rows of the same shape"
-    )
+    null = "the same search on random rows of the same shape (20 runs, full range)"
+    return c.matched_rows(layers, matched, middle, low, high, names=PAIR, repeats=20, null_name=null)
 
 
 def distribution_by_type() -> Figure:
@@ -249,7 +248,7 @@ def distribution_by_type() -> Figure:
         {kind: {"Solar | GLM": sample} for kind, sample in values.items()},
         measure="cosine minus expectation",
         chance=dict.fromkeys(values, Chance(label="chance", value=0.0)),
-        reasons={"query projection": "8192 rows against 12288"},
+        reasons={"query projection": say("quoted", text="8192 rows against 12288")},
     )
 
 
@@ -305,7 +304,10 @@ def with_controls() -> Figure:
         layers=tuple(map(float, range(32))),
         main=tuple(map(float, cosine)),
         expected=tuple(map(float, chance)),
-        controls={"A | C": tuple(map(float, control)), "A | D": "hidden size 2048, not 4096"},
+        controls={
+            "A | C": tuple(map(float, control)),
+            "A | D": say("quoted", text="hidden size 2048, not 4096"),
+        },
     )
     return c.with_controls(
         {"input norm": curves, "post-attention norm": curves}, main="A | B", measure="cosine"
@@ -331,9 +333,7 @@ def comprehensive() -> Figure:
 def proof() -> Figure:
     about_one = {kind: cosine_about_one(table) for kind, table in TABLES.items()}
     wrong = np.diag(cosine_matrix(), 10)
-    return c.proof(
-        LAYERS, COSINE, EXPECTED, about_one, PEARSON, wrong, names=PAIR, n=N, distance="10 layers apart"
-    )
+    return c.proof(LAYERS, COSINE, EXPECTED, about_one, PEARSON, wrong, names=PAIR, n=N, distance=10)
 
 
 def cosine_about_one(table: dict[str, np.ndarray]) -> np.ndarray:
@@ -556,7 +556,7 @@ def within() -> Figure:
 
 def distances() -> Figure:
     mats = {name: m for name, m in THREE["confusion_rel_l2_layer10"].items() if name != "v_proj"}
-    refused = {"v_proj": "a mean of zero"}
+    refused = {"v_proj": say("quoted", text="a mean of zero")}
     return c.confusion(
         mats, ("Solar", "GLM", "Phi"), measure="relative L2", where="layer 10", signed=False, refused=refused
     )

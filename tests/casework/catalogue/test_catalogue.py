@@ -7,6 +7,7 @@ import pytest
 
 from modelkin.casework import catalogue as c
 from modelkin.casework.catalogue.bars import sampled_dimensions
+from modelkin.document import ENGLISH
 from modelkin.errors import UsageError
 from modelkin.figures import (
     Bars,
@@ -22,6 +23,7 @@ from modelkin.figures import (
 from modelkin.figures.clipping import remarks
 from modelkin.figures.comparison import z_histogram
 from modelkin.figures.marks import Histogram
+from modelkin.message import say
 
 from . import examples
 from .examples import COSINE, EXPECTED, KINDS, LAYERS, PEARSON, TABLES, expected_cosine, shuffle_spread
@@ -117,7 +119,7 @@ def test_a_missing_control_is_named_and_nothing_is_drawn_for_it():
 
 
 def test_without_any_control_the_figure_says_that_it_cannot_be_judged():
-    curves = c.ControlCurves(layers=(0.0,), main=(0.9,), controls={"x": "not found"})
+    curves = c.ControlCurves(layers=(0.0,), main=(0.9,), controls={"x": say("quoted", text="not found")})
     figure = c.with_controls({"norm": curves}, main="A | B", measure="cosine")
     assert "cannot be judged" in figure.panels[0].without_null
 
@@ -157,7 +159,7 @@ def test_ridges_count_what_is_outside_and_keep_the_area():
     ridge = marks(figure, Ridges)[0]
     assert ridge.outside == (40,)
     assert sum(ridge.heights[0]) * 0.1 == pytest.approx(0.6)
-    assert "40 values outside" in remarks(figure.panels[0])[0]
+    assert "40 values outside" in remarks(figure.panels[0], ENGLISH)[0]
 
 
 def test_by_default_ridges_leave_nothing_outside():
@@ -256,7 +258,8 @@ def test_cosine_and_correlation_share_nothing_but_layers():
     assert 0 < sum(excess.clipped()) < 46 * 46 / 4
     assert excess.scale.high < 0.002
     assert any(
-        f"{below} cells below" in remark for remark in remarks(examples.cosine_and_pearson().panels[0])
+        f"{below} cells below" in remark
+        for remark in remarks(examples.cosine_and_pearson().panels[0], ENGLISH)
     )
     assert pearson.scale.chance == 0
     assert len(pearson.path) == 46

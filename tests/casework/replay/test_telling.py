@@ -10,6 +10,7 @@ from dataclasses import replace
 import pytest
 from click.testing import CliRunner
 from rich.console import Console
+from tests.document.korean import KOREAN, Texts, english, prose
 
 from modelkin.casework.replay import replay_solar_glm, replay_view, write_replay
 from modelkin.casework.replay.figures import CHAPTERS, replay_figures
@@ -17,7 +18,7 @@ from modelkin.casework.replay.view import replay_html, replay_language, replay_m
 from modelkin.cli.app import app
 from modelkin.document import LANGUAGES, render_terminal
 from modelkin.errors import UsageError
-from modelkin.figures import HeatMap
+from modelkin.figures import HeatMap, alt_of
 
 
 @pytest.fixture(scope="module")
@@ -103,6 +104,15 @@ class Tags(html.parser.HTMLParser):
 
     def handle_endtag(self, tag):
         assert self.open.pop() == tag
+
+
+def test_no_english_sentence_is_left_in_korean(story):
+    alts = {name: alt_of(figure, KOREAN) for name, figure in replay_figures().items()}
+    assert english(prose(replay_markdown(story, "ko", alts=alts))) == []
+    svg = b"<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 1 1'></svg>"
+    page = replay_html(story, "ko", alts=alts, images={f"figures/{name}.svg": svg for name in alts})
+    assert english(Texts(page).found) == []
+    assert english(prose(replay_markdown(story))) != []
 
 
 def test_the_page_is_well_formed_and_loads_nothing(story):

@@ -15,7 +15,7 @@ from tests.support import HubServer
 
 from modelkin.casework.studies import StudyResult, load_study, run_study
 from modelkin.casework.studies.files import parse_study
-from modelkin.figures import Figure, draw
+from modelkin.figures import Animation, Figure, animate, draw
 from modelkin.options import FetchOptions
 
 LAYERS = 41
@@ -79,6 +79,7 @@ class Done:
     folder: Path
     result: StudyResult
     requests: int
+    figures: tuple[Figure | Animation, ...]
 
     def steps(self) -> dict[str, str]:
         """Return what was skipped, with the reason."""
@@ -126,6 +127,16 @@ def one_of_each_layout() -> Callable[..., tuple[Path, ...]]:
     return draw_once
 
 
+def kept(drawing: Callable[..., Any], made: list[Figure | Animation]) -> Callable[..., Any]:
+    """Return a function that draws, and keeps what it draws."""
+
+    def draw_and_keep(figure: Figure | Animation, *place: Any, **options: Any) -> Any:
+        made.append(figure)
+        return drawing(figure, *place, **options)
+
+    return draw_and_keep
+
+
 @pytest.fixture(scope="session")
 def done(hub: HubServer, tmp_path_factory: pytest.TempPathFactory) -> RunStudy:
     """Return a function that runs a shipped study once: small drawings, few draws, real range reads."""
@@ -147,8 +158,10 @@ def done(hub: HubServer, tmp_path_factory: pytest.TempPathFactory) -> RunStudy:
             folder = tmp_path_factory.mktemp(name)
             hub.reset()
             with pytest.MonkeyPatch.context() as patch:
-                if name == "three-models":
-                    patch.setattr("modelkin.casework.studies._run.draw", one_of_each_layout())
+                figures: list[Figure | Animation] = []
+                drawn = one_of_each_layout() if name == "three-models" else draw
+                patch.setattr("modelkin.casework.studies._run.draw", kept(drawn, figures))
+                patch.setattr("modelkin.casework.studies._run.animate", kept(animate, figures))
                 result = run_study(
                     parse_study(text.encode(), name),
                     folder,
@@ -158,7 +171,9 @@ def done(hub: HubServer, tmp_path_factory: pytest.TempPathFactory) -> RunStudy:
                     dpi=30,
                     formats=("png", "svg") if name == "sanity-check" else ("svg",),
                 )
-            known[name] = Done(folder=folder, result=result, requests=hub.n_requests())
+            known[name] = Done(
+                folder=folder, result=result, requests=hub.n_requests(), figures=tuple(figures)
+            )
         return known[name]
 
     return get

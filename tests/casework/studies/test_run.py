@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from tests.casework.studies.test_files import GOOD
 from tests.casework.studies.tiny import Tiny, files
+from tests.document.korean import Texts, english, prose
 
 from modelkin.casework.studies import run_study
 from modelkin.casework.studies.files import parse_study
@@ -89,6 +90,8 @@ def test_what_was_left_out_is_told_in_the_language_of_the_report(two: dict[str, 
     told = "- gains: a의 mtp.attention_norm, gains: b의 mtp.attention_norm: 요청한 레이어에 그런 텐서가 없음"
     assert told in report
     assert "it has no such tensor" not in report
+    assert english(prose(report)) == []
+    assert english(Texts((tmp_path / "out/report.html").read_text()).found) == []
     manifest = json.loads((tmp_path / "out/manifest.json").read_text())
     assert manifest["left_out"][0]["reason"] == "it has no such tensor in the layers requested"
     assert manifest["left_out"][0]["reason_code"] == "study.no-such-tensor"

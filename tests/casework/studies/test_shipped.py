@@ -5,18 +5,20 @@ from __future__ import annotations
 import csv
 import hashlib
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from tests.casework.studies.conftest import CORRELATION, LAYERS, RunStudy, close
 from tests.casework.studies.tiny import Tiny, gains
+from tests.document.korean import KOREAN, Texts, english, prose, words_of
 
 from modelkin.casework.studies import load_study, shipped_studies
 from modelkin.casework.studies.bench import Bench
 from modelkin.casework.studies.folder import Folder
-from modelkin.casework.studies.report import study_language
-from modelkin.figures import Figure, rendered
+from modelkin.casework.studies.report import report_page, report_text, study_language
+from modelkin.figures import Figure, alt_of, rendered
 from modelkin.options import FetchOptions
 
 pytestmark = [pytest.mark.timeout(900), pytest.mark.scale]  # `test_seeds` runs the commands of the studies
@@ -392,6 +394,29 @@ def test_the_korean_report_is_in_korean_and_its_data_are_not(done: RunStudy):
     assert "섞기 전과 후" in (folder / "REPORT.md").read_text(encoding="utf-8")
     assert 'lang="ko"' in (folder / "report.html").read_text(encoding="utf-8")
     assert "cosine_shuffled" in (folder / "layernorm_sanity.csv").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_english_sentence_is_left_in_a_korean_report_and_its_figures(done: RunStudy, name: str):
+    run = done(name)
+    for figure in run.figures:
+        assert english(words_of(figure)) == []
+    bench = Bench(
+        study=load_study(name),
+        folder=Folder(run.folder),
+        models={},
+        missing={item.alias: item.reason for item in run.result.missing},
+        seed=0,
+        fetch=FetchOptions(),
+    )
+    alts = iter(alt_of(figure, KOREAN) for figure in run.figures)
+    steps = tuple(
+        replace(step, alt=next(alts)) if step.status == "done" else step for step in run.result.figures
+    )
+    result = replace(run.result, language="ko", figures=steps)
+    assert english(prose(report_text(bench, result))) == []
+    assert english(Texts(report_page(bench, result)).found) == []
+    assert english(prose(report_text(bench, run.result))) != [] or run.result.language == "ko"
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -9,6 +9,7 @@ import numpy as np
 
 from modelkin import figures as fig
 from modelkin.document.language import ENGLISH, Language
+from modelkin.message import phrase
 
 from .rates import Rates
 from .record import BenchResult, BenchRow
@@ -50,7 +51,7 @@ def _rows(result: BenchResult, rates: Rates) -> list[BenchRow]:
 
 def _roc(drawn: list[Rates]) -> fig.Figure:
     marks: list[fig.Mark] = [
-        fig.Lines(name="chance", x=(0.0, 1.0), y=(0.0, 1.0), role="null", style=fig.NULL)
+        fig.Lines(name=phrase("figure.chance"), x=(0.0, 1.0), y=(0.0, 1.0), role="null", style=fig.NULL)
     ]
     styles = fig.series_styles([rates.method for rates in drawn])
     for rates in drawn:
@@ -66,24 +67,24 @@ def _roc(drawn: list[Rates]) -> fig.Figure:
     panel = fig.Panel(
         title="",
         marks=tuple(marks),
-        x=fig.Axis(label="share of independent pairs above the threshold", low=0.0, high=1.0),
-        y=fig.Axis(label="share of related pairs above the threshold", low=0.0, high=1.0),
+        x=fig.Axis(label=phrase("figure.roc_x"), low=0.0, high=1.0),
+        y=fig.Axis(label=phrase("figure.roc_y"), low=0.0, high=1.0),
         height=4.6,
     )
     return fig.Figure(
-        title="ROC curves, with the area under each",
+        title=phrase("figure.roc"),
         panels=(panel,),
-        note="Pairs without a score are left out of a curve; the table says how many.",
+        note=phrase("figure.roc_note"),
     )
 
 
 def _scores(result: BenchResult, drawn: list[Rates]) -> fig.Figure:
     panels = [_panel(rates.method, _rows(result, rates)) for rates in drawn]
     return fig.Figure(
-        title="Scores of related and independent pairs",
+        title=phrase("figure.pair_scores"),
         panels=tuple(panels),
         columns=min(3, len(panels)),
-        note="Independent pairs are what chance looks like. Each method has its own units.",
+        note=phrase("figure.pair_scores_note"),
         alt=figure_alts(result)["scores"],
     )
 
@@ -98,7 +99,7 @@ def _panel(method: str, rows: list[BenchRow]) -> fig.Panel:
         spots = np.random.default_rng(0).uniform(-0.3, 0.3, len(values))
         marks.append(
             fig.Scatter(
-                name=truth,
+                name=phrase(f"figure.pair_{truth}"),
                 x=fig.numbers(values),
                 y=fig.numbers(height + spot for spot in spots),
                 role=role,  # type: ignore[arg-type]
@@ -108,8 +109,12 @@ def _panel(method: str, rows: list[BenchRow]) -> fig.Panel:
     return fig.Panel(
         title=method,
         marks=tuple(marks),
-        x=fig.Axis(label="log10(1 + score)" if large else "score"),
-        y=fig.Axis(low=-0.5, high=1.5, ticks=((0.0, "independent"), (1.0, "related"))),
+        x=fig.Axis(label=phrase("figure.pair_log_score" if large else "figure.pair_score")),
+        y=fig.Axis(
+            low=-0.5,
+            high=1.5,
+            ticks=tuple((height, phrase(f"figure.pair_{truth}")) for truth, (*_, height) in shown.items()),
+        ),
         height=1.6,
     )
 

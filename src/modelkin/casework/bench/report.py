@@ -8,7 +8,6 @@ from pathlib import Path
 from modelkin.document import load_language, render_html, render_markdown, size_text, to_json
 from modelkin.document.blocks import Block, Bullets, Heading, Paragraph, Picture, Section, Table, table
 from modelkin.document.codec import schemas
-from modelkin.document.figure_words import figure_words
 from modelkin.document.folder import write_files
 from modelkin.document.language import ENGLISH, Language
 from modelkin.figures import figure_to_json, renderings
@@ -164,7 +163,6 @@ def _reasons(result: BenchResult, language: Language) -> tuple[str, ...]:
 def write_bench(result: BenchResult, folder: Path, *, language: str = "en") -> tuple[Path, ...]:
     """Write ``bench.json``, ``methods.csv``, ``pairs.csv``, ``BENCH.md``, ``bench.html`` and figures."""
     texts = load_language(language)
-    translate = figure_words(texts)
     files: dict[str, str | bytes] = {
         "bench.json": to_json(result) + "\n",
         "methods.csv": _methods_csv(result),
@@ -173,7 +171,7 @@ def write_bench(result: BenchResult, folder: Path, *, language: str = "en") -> t
     images: dict[str, bytes] = {}
     for name, figure in bench_figures(result).items():
         files[f"figures/{name}.json"] = figure_to_json(figure) + "\n"
-        for kind, content in renderings(figure, ("png", "svg"), translate=translate).items():
+        for kind, content in renderings(figure, ("png", "svg"), language=texts).items():
             files[f"figures/{name}.{kind}"] = content
             if kind == "png":
                 images[f"figures/{name}.png"] = content if isinstance(content, bytes) else content.encode()

@@ -19,6 +19,7 @@ from ._distributions import distribution_by_type, ridges, row_similarity, vocabu
 from ._growth import ScaleCurves, scale_and_pattern
 from ._matrices import confusion, cosine_and_pearson, model_matrix, pair_matrices
 from ._overviews import comprehensive, experiments_summary, layer_decay, proof
+from ._parts import COSINE
 from ._spaces import principal_components, surfaces, trajectories
 from .bars import (
     Claim,
@@ -31,9 +32,11 @@ from .bars import (
     measure_comparison,
     type_summary,
 )
-from .synthetic import CosineCell, synthetic_cosines
+from .synthetic import CLOSED_FORM, CosineCell, synthetic_cosines
 
 __all__ = [
+    "CLOSED_FORM",
+    "COSINE",
     "Claim",
     "ControlCurves",
     "CosineCell",

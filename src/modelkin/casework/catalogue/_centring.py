@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from modelkin import figures as fig
 from modelkin.errors import UsageError
-from modelkin.message import say
+from modelkin.message import phrase, say
 
 _DIAGONAL = np.ones(3) / math.sqrt(3)
 _SIDE = (24.0, -20.0)
@@ -54,9 +54,7 @@ def centring_animation(
         frames.append(_still(pair, 1.0, (camera[0], camera[1]), near=share, moving=True))
     seconds = [0.05] * len(frames)
     seconds[0], seconds[steps - 1], seconds[-1] = 0.9, 0.6, 1.8
-    return fig.Animation(
-        frames=tuple(frames), seconds=tuple(seconds), alt=f"From: {frames[0].alt} To: {frames[-1].alt}"
-    )
+    return fig.Animation(frames=tuple(frames), seconds=tuple(seconds))
 
 
 def _pair(a: fig.Series, b: fig.Series, names: tuple[str, str]) -> _Pair:
@@ -105,7 +103,7 @@ def _still(
     styles = (fig.Style(tone="blue"), fig.Style(tone="orange", dash="solid"))
     marks: list[fig.Arrow3D | fig.Plane3D | fig.TextMark] = [
         fig.Arrow3D(
-            name="direction of equal values: what a mean alone gives",
+            name=phrase("catalogue.equal-values"),
             tip=_point(_DIAGONAL * reach * math.sqrt(3) * 0.95),
             style=fig.EXPECTATION,
             role="expectation",
@@ -120,7 +118,7 @@ def _still(
         size = reach * 0.9
         marks.append(
             fig.Plane3D(
-                name="plane of mean zero",
+                name=phrase("catalogue.mean-zero"),
                 corners=tuple((x * size, y * size, z * size) for x, y, z in corners),
                 opacity=0.18 * share,
                 style=fig.Style(tone="cyan"),
@@ -130,29 +128,19 @@ def _still(
         cosine = float(vectors[0] @ vectors[1]) / (lengths[0] * lengths[1])
         marks.append(_sector(vectors, lengths))
         angle = math.degrees(math.acos(max(-1.0, min(1.0, cosine))))
-        word = "cosine" if share == 0 else "centred cosine (Pearson)" if share == 1 else "cosine on the way"
-        told = f"{word} {cosine:+.3f}\nangle {angle:.0f}°"
+        word = "cosine" if share == 0 else "centred" if share == 1 else "on-the-way"
+        told = phrase("catalogue.angle", what=phrase(f"catalogue.{word}"), cosine=cosine, degrees=angle)
     else:
-        told = "a vector without variation: no angle"
+        told = phrase("catalogue.no-angle")
     marks.append(fig.TextMark(text=told))
     axis = fig.Axis(low=0.0 if share == 0 and not moving and _all_positive(pair) else -reach, high=reach)
-    title = (
-        "as stored"
-        if share == 0
-        else "without their means"
-        if share == 1
-        else f"{share:.0%} of the means taken off"
-    )
-    kept = (
-        ""
-        if pair.exact
-        else "Turned into three dimensions with all lengths and angles kept; scaled to length 1."
-    )
+    state = "stored" if share == 0 else "without-means" if share == 1 else "share-of-means"
+    names = {"a": pair.names[0], "b": pair.names[1]}
     return fig.Figure(
-        title=f"{pair.names[0]} and {pair.names[1]} {title}",
+        title=phrase(f"catalogue.vectors-{state}", share=share, **names),
         panels=(fig.Panel(title="", marks=tuple(marks), x=axis, y=axis, z=axis, camera=camera, height=4.4),),
         size=5.4,
-        note=kept,
+        note="" if pair.exact else phrase("catalogue.turned"),
     )
 
 
@@ -173,7 +161,9 @@ def _sector(vectors: list[npt.NDArray[np.float64]], lengths: list[float]) -> fig
             (math.sin((1 - t) * angle) * one + math.sin(t * angle) * other) / math.sin(angle) for t in steps
         ]
     corners = ((0.0, 0.0, 0.0), *(_point(radius * np.asarray(step)) for step in arc))
-    return fig.Plane3D(name="angle", corners=corners, opacity=0.45, style=fig.Style(tone="gold"))
+    return fig.Plane3D(
+        name=phrase("catalogue.the-angle"), corners=corners, opacity=0.45, style=fig.Style(tone="gold")
+    )
 
 
 def _point(vector: npt.NDArray[np.float64]) -> fig.Point:

@@ -9,13 +9,17 @@ from msgspec.structs import replace
 
 from modelkin import figures as fig
 from modelkin.errors import UsageError
-from modelkin.message import say
+from modelkin.message import Message, phrase, say
 
 from ._parts import (
     BLUE,
+    COSINE,
     DEPENDENT,
+    EXCESS,
     EXPECTED,
+    IN_COMMON,
     ORANGE,
+    UNTRAINED,
     banded,
     bars,
     by_layer,
@@ -64,10 +68,10 @@ def layer_curves(
         drawn = {name: measured[name] for name in names}
         panels.append(by_layer("", (*band, *curves(layers, drawn, chosen, expected)), measure, height=3.2))
     return fig.Figure(
-        title=title or f"{measure} by layer",
+        title=title or phrase("catalogue.by-layer", what=measure),
         panels=tuple(panels),
         columns=min(2, len(panels)),
-        note=f"{DEPENDENT} {note}".strip(),
+        note=phrase("sentences", said=(DEPENDENT, note)) if note else DEPENDENT,
     )
 
 
@@ -85,17 +89,21 @@ def norm_cosines(
     bands: list[fig.Mark] = []
     for kind, sd in (spread_of_shuffles or {}).items():
         style = fig.Style(tone=tones[kind].tone, dash="dotted")
-        zero = line(f"{kind}: 95 % of shuffles", layers, (0.0,) * len(fig.numbers(layers)), style, "null")
+        zero = line(
+            phrase("catalogue.shuffles", name=kind), layers, (0.0,) * len(fig.numbers(layers)), style, "null"
+        )
         bands.append(banded(zero, -fig.WITHIN * fig.array(sd), fig.WITHIN * fig.array(sd)))
-    left = (level(0.0, "nothing in common"), *bands, *curves(layers, excess_of(cosine, expected), styles))
+    left = (level(0.0, IN_COMMON), *bands, *curves(layers, excess_of(cosine, expected), styles))
     return fig.Figure(
-        title=f"Norm gains of {names[0]} and {names[1]}: cosine and its expectation",
+        title=phrase("catalogue.norm-gains", a=names[0], b=names[1]),
         panels=(
-            by_layer("Cosine, and its expectation", curves(layers, cosine, styles, expected), "cosine"),
-            by_layer("What is left: cosine minus expectation", left, "excess cosine"),
+            by_layer(
+                phrase("catalogue.cosine-expectation"), curves(layers, cosine, styles, expected), COSINE
+            ),
+            by_layer(phrase("catalogue.what-is-left"), left, EXCESS),
         ),
         columns=2,
-        note="Dashed: product of both mean directions, exactly the mean of the cosine over all shuffles.",
+        note=phrase("catalogue.norm-gains-note"),
     )
 
 
@@ -115,23 +123,24 @@ def shuffle_summary(kinds: Mapping[str, ShuffleCurves], *, names: tuple[str, str
     """Draw, for each kind of vector, its cosine, shuffled cosine and centred cosine by layer."""
     panels, means = [], []
     for kind, item in kinds.items():
-        null = line("cosine after shuffling", item.layers, item.shuffled, fig.EXPECTATION, "null")
+        null = line(phrase("catalogue.after-shuffling"), item.layers, item.shuffled, fig.EXPECTATION, "null")
         marks = (
             banded(null, item.shuffled_low, item.shuffled_high),
             fig.pearson_chance(n).mark(item.layers),
-            line("cosine", item.layers, item.cosine, BLUE),
-            line("centred cosine (Pearson)", item.layers, item.pearson, ORANGE),
+            line(COSINE, item.layers, item.cosine, BLUE),
+            line(phrase("catalogue.centred"), item.layers, item.pearson, ORANGE),
         )
-        panels.append(by_layer(kind, marks, "similarity"))
+        panels.append(by_layer(kind, marks, phrase("catalogue.similarity")))
         cosine, shuffled, centred = (
             fig.brief(fig.mean(values), 4) for values in (item.cosine, item.shuffled, item.pearson)
         )
-        means.append(f"{kind}: mean cosine {cosine}, shuffled {shuffled}, centred {centred}")
+        told = {"cosine": cosine, "shuffled": shuffled, "centred": centred}
+        means.append(phrase("catalogue.shuffle-means", name=kind, **told))
     return fig.Figure(
-        title=f"{names[0]} and {names[1]}: before and after shuffling",
+        title=phrase("catalogue.shuffle-summary", a=names[0], b=names[1]),
         panels=tuple(panels),
         columns=2,
-        note=f"{'; '.join(means)}. {DEPENDENT}",
+        note=phrase("catalogue.shuffle-note", means=tuple(means), dependent=DEPENDENT),
     )
 
 
@@ -144,18 +153,18 @@ def matched_rows(
     *,
     names: tuple[str, str],
     repeats: int,
-    null_of: str = "shuffled rows",
+    null_name: str | None = None,
 ) -> fig.Figure:
     """Draw the mean cosine of best-matched router rows, and what the search finds in unrelated rows."""
-    label = f"the same search on {null_of} ({repeats} runs, full range)"
+    label = null_name or phrase("catalogue.same-search", runs=repeats)
     chance = banded(line(label, layers, null, fig.NULL, "null"), null_low, null_high)
-    found = line("observed", layers, observed, BLUE)
+    found = line(phrase("catalogue.observed"), layers, observed, BLUE)
     pairs = zip(found.y, chance.high, strict=True)
     above = sum(value is not None and top is not None and value > top for value, top in pairs)
     return fig.Figure(
-        title=f"Best-matched router rows of {names[0]} and {names[1]}",
-        panels=(by_layer("", (chance, found), "mean cosine of matched rows"),),
-        note=f"A search finds matches in noise too; {above} of {len(found.y)} layers exceed its range there.",
+        title=phrase("catalogue.matched-rows", a=names[0], b=names[1]),
+        panels=(by_layer("", (chance, found), phrase("catalogue.matched-cosine")),),
+        note=phrase("catalogue.matched-note", above=above, layers=len(found.y)),
     )
 
 
@@ -179,20 +188,26 @@ def vector_statistics(
 ) -> fig.Figure:
     """Draw mean, standard deviation, minimum and maximum by layer for each model."""
     chosen = fig.complete(styles, models)
-    titles = {"mean": "Mean", "std": "Standard deviation", "min": "Least value", "max": "Largest value"}
     panels = []
-    for name, title in titles.items():
-        start = () if initial is None else (level(0.0 if name == "std" else initial, "before training"),)
+    for name in ("mean", "std", "min", "max"):
+        start = () if initial is None else (level(0.0 if name == "std" else initial, UNTRAINED),)
         drawn = (
             line(model, item.layers, getattr(item, name), chosen[model]) for model, item in models.items()
         )
-        without = "" if start else "the initial values are not known"
-        panels.append(by_layer(title, (*start, *drawn), name, without_null=without))
+        without = "" if start else phrase("catalogue.initial-unknown")
+        panels.append(
+            by_layer(
+                phrase(f"catalogue.of-{name}"),
+                (*start, *drawn),
+                phrase(f"catalogue.{name}"),
+                without_null=without,
+            )
+        )
     return fig.Figure(
-        title=f"{what} by layer",
+        title=phrase("catalogue.by-layer", what=what),
         panels=tuple(panels),
         columns=2,
-        note="Of single models: like curves come of like training and are no evidence of a common origin.",
+        note=phrase("catalogue.single-models"),
     )
 
 
@@ -206,26 +221,27 @@ def input_minus_post(
     styles: fig.Styles | None = None,
 ) -> fig.Figure:
     """Draw the difference of both norm gains of a layer: mean and spread by model, correlation by pair."""
-    start, every = level(0.0, "before training"), fig.complete(styles, [*means, *pearson])
+    start, every = level(0.0, UNTRAINED), fig.complete(styles, [*means, *pearson])
     sizes = {
         pair: max(map(abs, fig.known(fig.numbers(values))), default=0.0) for pair, values in pearson.items()
     }
     groups = of_like_size(sizes)
+    deviation, between = phrase("catalogue.of-std"), phrase("catalogue.between-models")
     panels = (
-        by_layer("Mean", (start, *curves(layers, means, styles)), "mean"),
-        by_layer("Standard deviation", (start, *curves(layers, stds, styles)), "standard deviation"),
+        by_layer(
+            phrase("catalogue.of-mean"), (start, *curves(layers, means, styles)), phrase("catalogue.mean")
+        ),
+        by_layer(deviation, (start, *curves(layers, stds, styles)), phrase("catalogue.standard-deviation")),
         *(
-            correlations(
-                "Correlation between models", layers, {pair: pearson[pair] for pair in group}, every, n=n
-            )
+            correlations(between, layers, {pair: pearson[pair] for pair in group}, every, n=n)
             for group in groups
         ),
     )
     return fig.Figure(
-        title="Input norm minus post-attention norm",
+        title=phrase("catalogue.input-minus-post"),
         panels=panels,
         columns=3 if len(panels) == 3 else 2,
-        note=DEPENDENT if len(groups) == 1 else f"{DEPENDENT} Axes of correlations differ between panels.",
+        note=DEPENDENT if len(groups) == 1 else phrase("catalogue.axes-differ", dependent=DEPENDENT),
     )
 
 
@@ -245,18 +261,18 @@ def layer_range(
         for pair, values in pairs.items()
         if pair != highlight
     ]
-    name = f"mean ± standard deviation of {len(pairs)} pairs"
+    name = phrase("catalogue.mean-of-pairs", pairs=len(pairs))
     marks.append(banded(line(name, layers, centre, BLUE), low, high))
     if highlight is not None:
         marks.append(line(highlight, layers, pairs[highlight], ORANGE))
     if expected is not None:
-        marks.append(expected_line(f"{EXPECTED}, mean of pairs", layers, expected))
+        marks.append(expected_line(phrase("catalogue.expected-pairs"), layers, expected))
     if chance is not None:
         marks.append(chance.mark(fig.numbers(layers)))
     return fig.Figure(
-        title=f"{measure} of {len(pairs)} pairs by layer",
+        title=phrase("catalogue.pairs-by-layer", measure=measure, pairs=len(pairs)),
         panels=(by_layer("", marks, measure, height=3.2),),
-        note="Thin: single pairs. Pairs share models, so the band is no standard error.",
+        note=phrase("catalogue.thin"),
     )
 
 
@@ -266,7 +282,7 @@ class ControlCurves:
 
     layers: fig.Numbers
     main: fig.Numbers
-    controls: Mapping[str, fig.Numbers | str]
+    controls: Mapping[str, fig.Numbers | Message]
     expected: fig.Numbers = ()
     chance: fig.Chance | None = None
 
@@ -278,31 +294,32 @@ def with_controls(
     every = dict.fromkeys([main, *(name for item in kinds.values() for name in item.controls)])
     chosen = fig.complete(styles, every)
     return fig.Figure(
-        title=f"{main} against controls",
+        title=phrase("catalogue.against-controls", main=main),
         panels=tuple(_control_panel(kind, item, main, measure, chosen) for kind, item in kinds.items()),
         columns=2,
-        note="A measure speaks for a common origin only where it exceeds unrelated controls.",
+        note=phrase("catalogue.controls-note"),
     )
 
 
 def _control_panel(kind: str, item: ControlCurves, main: str, measure: str, styles: fig.Styles) -> fig.Panel:
-    there = {name: found for name, found in item.controls.items() if not isinstance(found, str)}
+    there = {name: found for name, found in item.controls.items() if not isinstance(found, Message)}
     marks: list[fig.Mark] = [expected_line(EXPECTED, item.layers, item.expected)] if item.expected else []
     if item.chance:
         marks.append(item.chance.mark(item.layers))
-    without = (
-        "the controls stand for chance"
-        if there
-        else "no control could be measured; the curve cannot be judged"
-    )
-    without = "" if marks else without
+    code = "catalogue.controls-are-chance" if there else "catalogue.no-control"
+    without = "" if marks else phrase(code)
     marks += [line(name, item.layers, found, styles[name]) for name, found in there.items()]
     marks.append(line(main, item.layers, item.main, styles[main]))
     # An empty curve: the control is in the legend and in the alt text, and nothing is drawn for it.
     marks += [
-        line(f"{name}: missing ({reason})", item.layers, (None,) * len(item.layers), _GONE)
+        line(
+            phrase("catalogue.missing", name=name, reason=reason),
+            item.layers,
+            (None,) * len(item.layers),
+            _GONE,
+        )
         for name, reason in item.controls.items()
-        if isinstance(reason, str)
+        if isinstance(reason, Message)
     ]
     return by_layer(kind, marks, measure, without_null=without)
 
@@ -323,34 +340,38 @@ def changed_values(
     axis. `mean_ulps` is over the values that differ. `one_ulp` is one step at the typical value of the layer:
     a change below it cannot be stored.
     """
-    x, step = fig.numbers(layers), "one step of the format"
+    x, step = fig.numbers(layers), phrase("catalogue.one-step")
+    mean = phrase("catalogue.mean-difference")
     size = [value or None for value in fig.numbers(mean_difference)]
     zeros = sum(value == 0 for value in fig.numbers(mean_difference))
     labels = fig.words([int(v or 0) for v in x])
-    share = fig.Bars(labels=labels, series=(bars("changed", changed),), slim=True)
+    share = fig.Bars(labels=labels, series=(bars(phrase("catalogue.changed"), changed),), slim=True)
     difference = (
         expected_line(step, x, one_ulp, fig.NULL),
-        line("mean |difference|", x, size, BLUE),
+        line(mean, x, size, BLUE),
     )
     steps = (
         expected_line(step, x, (1.0,) * len(x), fig.NULL),
-        line("mean change of changed values", x, mean_ulps, ORANGE),
+        line(phrase("catalogue.mean-change"), x, mean_ulps, ORANGE),
     )
     return fig.Figure(
-        title=f"{what}: what differs between {names[0]} and {names[1]}",
+        title=phrase("catalogue.what-differs", what=what, a=names[0], b=names[1]),
         panels=(
-            by_layer("Changed values", (level(0.0, "equal models"), share), "% of values"),
             by_layer(
-                "Mean difference",
-                difference,
-                fig.Axis(label="mean |difference|", kind="log"),
-                note=f"{zeros} layers without any difference are not on the log axis" if zeros else "",
+                phrase("catalogue.changed-values"),
+                (level(0.0, phrase("catalogue.equal-models")), share),
+                phrase("catalogue.percent-of-values"),
             ),
-            by_layer("Change in steps", steps, fig.Axis(label="units in the last place", low=0.0)),
+            by_layer(
+                phrase("catalogue.of-mean-difference"),
+                difference,
+                fig.Axis(label=mean, kind="log"),
+                note=phrase("catalogue.not-on-axis", layers=zeros) if zeros else "",
+            ),
+            by_layer(
+                phrase("catalogue.change-in-steps"), steps, fig.Axis(label=phrase("catalogue.ulps"), low=0.0)
+            ),
         ),
         columns=3,
-        note=(
-            "Large values are stored in large steps, and small changes of them are rounded away: "
-            "a smaller share of changed values does not show where training acted."
-        ),
+        note=phrase("catalogue.large-steps"),
     )

@@ -10,9 +10,9 @@ from msgspec.structs import replace
 
 from modelkin import figures as fig
 from modelkin.errors import UsageError
-from modelkin.message import say
+from modelkin.message import Message, phrase, say
 
-from ._parts import BLUE, bars, expected_line, level, shares, told
+from ._parts import BLUE, UNTRAINED, bars, expected_line, level, shares, told
 
 _MOST = 20_000
 """More points than this are thinned for drawing; the note says so."""
@@ -23,7 +23,7 @@ def distribution_by_type(
     *,
     measure: str,
     chance: Mapping[str, fig.Chance],
-    reasons: Mapping[str, str] | None = None,
+    reasons: Mapping[str, Message] | None = None,
     styles: fig.Styles | None = None,
 ) -> fig.Figure:
     """Draw a histogram per kind of tensor, one colour per pair; an empty kind says why it is empty.
@@ -35,8 +35,9 @@ def distribution_by_type(
     for kind, pairs in values.items():
         found = {pair: sample for pair, sample in pairs.items() if fig.known(fig.numbers(sample))}
         if not found:
-            reason = (reasons or {}).get(kind, "no tensors of one shape")
-            panels.append(told(kind, f"{measure}: not measured ({reason})", height=2.3))
+            reason = (reasons or {}).get(kind, say("catalogue.no-one-shape"))
+            empty = phrase("catalogue.not-measured", measure=measure, reason=reason)
+            panels.append(told(kind, empty, height=2.3))
             continue
         null = chance[kind].mark(())
         if not isinstance(null, fig.ReferenceLine):
@@ -44,7 +45,7 @@ def distribution_by_type(
         edges = fig.edges_of([*found.values(), [null.value]], bins=30)
         marks = (fig.binned(pair, sample, edges, chosen[pair]) for pair, sample in found.items())
         panels.append(shares(kind, (replace(null, axis="x"), *marks), measure, height=2.3))
-    return fig.Figure(title=f"{measure} by kind of tensor", panels=tuple(panels), columns=3)
+    return fig.Figure(title=phrase("catalogue.by-kind", measure=measure), panels=tuple(panels), columns=3)
 
 
 def row_similarity(
@@ -53,41 +54,40 @@ def row_similarity(
     permuted: fig.Series,
     *,
     names: tuple[str, str],
-    measure: str = "cosine of the rows of a token",
 ) -> fig.Figure:
     """Draw similarities of embedding rows of shared tokens, and those of the same rows wrongly paired."""
-    edges = fig.edges_of([cosines, permuted])
+    edges, measure = fig.edges_of([cosines, permuted]), phrase("catalogue.cosine-of-rows")
     null_mean, null_sd = fig.mean(fig.numbers(permuted)), fig.spread(fig.numbers(permuted))
     if null_mean is None or null_sd is None:
         raise UsageError("row_similarity", say("problem.two-permuted"))
     seen, centre = fig.known(fig.numbers(cosines)), fig.mean(fig.numbers(cosines))
-    shared = f"shared tokens ({len(seen)})"
-    wrong = f"permuted pairs ({len(fig.known(fig.numbers(permuted)))})"
+    shared = phrase("catalogue.shared-tokens-count", count=len(seen))
+    wrong = phrase("catalogue.permuted-count", count=len(fig.known(fig.numbers(permuted))))
     rows = (fig.binned(shared, cosines, edges, BLUE), fig.binned(wrong, permuted, edges, fig.NULL, "null"))
     tokens = (
         fig.ReferenceLine(
             value=null_mean,
-            label="permuted pairs: mean ± 2 standard deviations",
+            label=phrase("catalogue.permuted-range"),
             low=null_mean - 2 * null_sd,
             high=null_mean + 2 * null_sd,
         ),
         fig.Scatter(name=shared, x=fig.numbers(token_ids), y=fig.numbers(cosines), style=BLUE),
         fig.ReferenceLine(
             value=centre or 0.0,
-            label=f"mean of shared tokens {fig.brief(centre)}",
+            label=phrase("catalogue.shared-mean", mean=fig.brief(centre)),
             role="threshold",
             style=fig.Style(tone="orange"),
         ),
     )
-    x, y = fig.Axis(label=f"token id in {names[0]}"), fig.Axis(label=measure)
+    x, y = fig.Axis(label=phrase("catalogue.token-id", name=names[0])), fig.Axis(label=measure)
     return fig.Figure(
-        title=f"Embedding rows of shared tokens: {names[0]} and {names[1]}",
-        panels=(shares("All rows", rows, measure), fig.Panel(title="By token", marks=tokens, x=x, y=y)),
-        columns=2,
-        note=(
-            "Null: the same rows with tokens paired at random across the models. "
-            "A cosine of rows does not see a rotation of the whole space."
+        title=phrase("catalogue.embedding-rows", a=names[0], b=names[1]),
+        panels=(
+            shares(phrase("catalogue.all-rows"), rows, measure),
+            fig.Panel(title=phrase("catalogue.by-token"), marks=tokens, x=x, y=y),
         ),
+        columns=2,
+        note=phrase("catalogue.rows-note"),
     )
 
 
@@ -114,13 +114,13 @@ def ridges(
         panels.append(
             fig.Panel(
                 title=kind,
-                marks=(level(initial, "before training", "x"), *marks),
-                x=fig.Axis(label="value"),
-                y=fig.Axis(label="layer"),
+                marks=(level(initial, UNTRAINED, "x"), *marks),
+                x=fig.Axis(label=phrase("catalogue.value")),
+                y=fig.Axis(label=phrase("catalogue.layer")),
                 height=max(3.0, 0.24 * len(layers) + 0.8),
             )
         )
-    return fig.Figure(title="Values by layer", panels=tuple(panels), columns=2)
+    return fig.Figure(title=phrase("catalogue.values-by-layer"), panels=tuple(panels), columns=2)
 
 
 def _ridge(
@@ -169,29 +169,30 @@ def vocabulary_mapping(
     top = float(max(first.max(initial=1.0), second.max(initial=1.0)))
     edges = fig.edges_of([shift, shuffled], bins=60)
     points = fig.Scatter(
-        name="shared token",
+        name=phrase("catalogue.shared-token"),
         x=fig.numbers(first[keep]),
         y=fig.numbers(second[keep]),
         style=fig.Style(marker="o"),
     )
     shifts = (
-        fig.binned("shared tokens", shift, edges, fig.Style(tone="blue")),
-        fig.binned("ids paired at random", shuffled, edges, fig.NULL, "null"),
+        fig.binned(phrase("catalogue.shared-tokens"), shift, edges, fig.Style(tone="blue")),
+        fig.binned(phrase("catalogue.random-ids"), shuffled, edges, fig.NULL, "null"),
     )
-    moved = f"id in {names[1]} minus id in {names[0]}"
+    moved = phrase("catalogue.moved", a=names[0], b=names[1])
+    equal = phrase("catalogue.shift", equal=int((shift == 0).sum()))
     return fig.Figure(
-        title=f"Vocabularies of {names[0]} and {names[1]}",
+        title=phrase("catalogue.vocabularies", a=names[0], b=names[1]),
         panels=(
             fig.Panel(
-                title=f"Ids of {first.size} shared tokens",
-                marks=(expected_line("equal ids", (0.0, top), (0.0, top)), points),
-                x=fig.Axis(label=f"id in {names[0]}"),
-                y=fig.Axis(label=f"id in {names[1]}"),
-                note=f"{keep.size} of {first.size} points, drawn at random" if many else "",
+                title=phrase("catalogue.ids-of-shared", count=first.size),
+                marks=(expected_line(phrase("catalogue.equal-ids"), (0.0, top), (0.0, top)), points),
+                x=fig.Axis(label=phrase("catalogue.id-in", name=names[0])),
+                y=fig.Axis(label=phrase("catalogue.id-in", name=names[1])),
+                note=phrase("catalogue.some-points", shown=keep.size, all=first.size) if many else "",
             ),
-            shares(f"Shift of ids ({int((shift == 0).sum())} equal)", shifts, moved, of="tokens"),
-            _classes(f"Tokens of {names[0]} alone", own),
-            _classes("Tokens with high ids", high),
+            shares(equal, shifts, moved, tokens=True),
+            _classes(phrase("catalogue.tokens-alone", name=names[0]), own),
+            _classes(phrase("catalogue.high-ids"), high),
         ),
         columns=2,
         note=_overlap_note(background or {}, overlap),
@@ -200,20 +201,20 @@ def vocabulary_mapping(
 
 def _classes(title: str, counts: Mapping[str, int]) -> fig.Panel:
     if not counts:
-        return told(title, "There are none, or they were not counted.")
+        return told(title, phrase("catalogue.none-counted"))
     ordered = dict(sorted(counts.items(), key=lambda item: -item[1]))
-    series = bars("tokens", [*ordered.values()], "green")
+    series = bars(phrase("catalogue.tokens"), [*ordered.values()], "green")
     return fig.Panel(
         title=title,
         marks=(fig.Bars(labels=tuple(ordered), series=(series,), horizontal=True, digits=0),),
-        x=fig.Axis(label="tokens"),
-        without_null="a count of tokens, not a test",
+        x=fig.Axis(label=phrase("catalogue.tokens")),
+        without_null=phrase("catalogue.count-not-test"),
     )
 
 
 def _overlap_note(background: Mapping[str, float], overlap: float | None) -> str:
-    here = "" if overlap is None else f"Overlap of these two {overlap:.2f}. "
-    if not background:
-        return f"{here}Overlap of unrelated vocabularies: not measured, so the overlap cannot be judged."
-    pairs = ", ".join(f"{pair} {value:.2f}" for pair, value in background.items())
-    return f"{here}Overlap of unrelated vocabularies: {pairs}."
+    pairs = tuple(say("catalogue.overlap-of", name=name, value=value) for name, value in background.items())
+    unrelated = phrase("catalogue.overlaps", pairs=pairs) if pairs else phrase("catalogue.overlaps-unknown")
+    if overlap is None:
+        return unrelated
+    return phrase("sentences", said=(say("catalogue.overlap", overlap=overlap), unrelated))

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from modelkin import figures as fig
+from modelkin.message import phrase
 
-from ._parts import by_layer, level, line
+from ._parts import UNTRAINED, by_layer, level, line
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,30 +33,29 @@ def scale_and_pattern(
     """Draw how gains grow with depth, how much of them is a common scale, and what rounding destroys."""
     chosen = fig.complete(styles, models)
     widths = {item.n for item in models.values()}
-    start = [level(math.sqrt(n), f"before training, {n} values") for n in sorted(widths)]
+    start = [level(math.sqrt(n), phrase("catalogue.untrained-values", count=n)) for n in sorted(widths)]
     lengths = [line(name, item.layers, item.length, chosen[name]) for name, item in models.items()]
     shares = [line(name, item.layers, item.rho, chosen[name]) for name, item in models.items()]
     lost: list[fig.Mark] = []
     for name, item in models.items():
         apart = fig.Style(tone=chosen[name].tone, dash="dotted")
         lost.append(line(name, item.layers, item.lost, chosen[name]))
-        lost.append(line(f"{name}: distance from one stored", item.layers, item.lost_minus_one, apart))
+        lost.append(
+            line(phrase("catalogue.distance-stored", name=name), item.layers, item.lost_minus_one, apart)
+        )
     panels = (
-        by_layer("Length of the gains", (*start, *lengths), "length"),
-        by_layer("How much of it is one common scale", (level(1.0, "before training"), *shares), "rho"),
+        by_layer(phrase("catalogue.length-of-gains"), (*start, *lengths), phrase("catalogue.length")),
+        by_layer(phrase("catalogue.common-scale"), (level(1.0, UNTRAINED), *shares), "rho"),
         by_layer(
-            f"Share of the pattern that is rounding, {number_format}",
+            phrase("catalogue.rounding-share", format=number_format),
             lost,
-            fig.Axis(label="variance of rounding / variance", kind="log"),
-            without_null="rounding is no chance: it follows from the sizes of the values",
+            fig.Axis(label=phrase("catalogue.rounding-variance"), kind="log"),
+            without_null=phrase("catalogue.rounding-no-chance"),
         ),
     )
     return fig.Figure(
-        title=f"{what}: scale and pattern by layer",
+        title=phrase("catalogue.scale-and-pattern", what=what),
         panels=panels,
         columns=3,
-        note=(
-            "Of single models: like curves come of like training and are no evidence of a common origin. "
-            "Storing the distance from one helps where gains are near one, and nowhere else."
-        ),
+        note=phrase("catalogue.scale-note", single=phrase("catalogue.single-models")),
     )

@@ -11,9 +11,9 @@ from msgspec.structs import replace
 
 from modelkin import figures as fig
 from modelkin.errors import UsageError
-from modelkin.message import say
+from modelkin.message import Message, joined, phrase, say
 
-from ._parts import RAW, layers_against_layers, of_like_size
+from ._parts import COSINE, PEARSON, RAW, layers_against_layers, of_like_size
 
 _WRITTEN = 10
 """Matrices with more rows than this have no numbers in their cells: they could not be read."""
@@ -35,22 +35,24 @@ def cosine_and_pearson(
     default the largest there is; values beyond are counted.
     """
     values = fig.array(cosine)
-    scale = fig.sequential_scale(values.ravel(), label="cosine", low=_fence(values))
-    panels = [layers_against_layers("Cosine", values, scale, names, layers, note=RAW)]
+    scale = fig.sequential_scale(values.ravel(), label=COSINE, low=_fence(values))
+    panels = [layers_against_layers(phrase("catalogue.of-cosine"), values, scale, names, layers, note=RAW)]
     if expected is not None:
         both = fig.array(expected)
         scale = fig.signed_scale(
             (values - both).ravel(),
-            label="cosine minus expectation",
+            label=phrase("catalogue.minus-expectation", measure=COSINE),
             limit=-_fence(-np.abs(values - both)) or None,
-            chance_label="expected",
+            chance_label=phrase("catalogue.expected-short"),
         )
-        panels.append(layers_against_layers("Cosine minus expectation", values - both, scale, names, layers))
+        excess = phrase("catalogue.cosine-minus-expectation")
+        panels.append(layers_against_layers(excess, values - both, scale, names, layers))
     r = fig.array(pearson)
-    scale = fig.signed_scale(r.ravel(), label="Pearson r", limit=limit)
-    panels.append(layers_against_layers("Correlation", r, scale, names, layers, note=beyond_chance(r, n)))
+    scale = fig.signed_scale(r.ravel(), label=PEARSON, limit=limit)
+    title = phrase("catalogue.correlation")
+    panels.append(layers_against_layers(title, r, scale, names, layers, note=beyond_chance(r, n)))
     return fig.Figure(
-        title=f"All layers of {names[0]} against all layers of {names[1]}",
+        title=phrase("catalogue.all-layers", a=names[0], b=names[1]),
         panels=tuple(panels),
         columns=len(panels),
     )
@@ -73,16 +75,14 @@ def beyond_chance(r: npt.NDArray[np.float64], n: int) -> str:
     """Say how many correlations exceed the range of shuffles, and how many would by chance."""
     reach = fig.WITHIN / math.sqrt(n - 1)
     found = r[np.isfinite(r)]
-    return (
-        f"|r| > {reach:.3f} (95 % of shuffles of {n} values stay within) in "
-        f"{int((np.abs(found) > reach).sum())} of {found.size}; neighbours depend on each other"
-    )
+    beyond = int((np.abs(found) > reach).sum())
+    return phrase("catalogue.beyond-chance", reach=reach, values=n, beyond=beyond, cells=found.size)
 
 
 def pair_matrices(
     matrices: Mapping[str, fig.Matrix],
     *,
-    measure: str = "Pearson r",
+    measure: str = PEARSON,
     limits: Mapping[str, float] | None = None,
     signed: bool = True,
 ) -> fig.Figure:
@@ -107,15 +107,16 @@ def pair_matrices(
             )
         same, other = _diagonal_means(values)
         first, _, second = pair.partition(" | ")
-        title = f"{pair}: same layer {fig.brief(same)}, others {fig.brief(other)}"
+        title = phrase("catalogue.same-and-others", pair=pair, same=fig.brief(same), others=fig.brief(other))
         if not np.isfinite(values).all():
-            title += f", where known ({int(np.isfinite(values).sum())} of {values.size})"
+            known = int(np.isfinite(values).sum())
+            title = phrase("catalogue.where-known", told=title, known=known, cells=values.size)
         panels.append(layers_against_layers(title, values, scale, (first or "A", second or "B")))
     return fig.Figure(
-        title=f"{measure}, all layers against all layers",
+        title=phrase("catalogue.all-against-all", measure=measure),
         panels=tuple(panels),
         columns=3 if len(matrices) > 2 else len(matrices),
-        note="" if len(groups) == 1 and not limits else "Scales differ between panels: read the colour bars.",
+        note="" if len(groups) == 1 and not limits else phrase("catalogue.scales-differ"),
     )
 
 
@@ -141,7 +142,7 @@ def confusion(
     chance: float | None = 0.0,
     expected: Mapping[str, fig.Matrix] | None = None,
     digits: int = 3,
-    refused: Mapping[str, str] | None = None,
+    refused: Mapping[str, Message] | None = None,
 ) -> fig.Figure:
     """Draw small annotated matrices, one per tensor: models against models, or layers of one model.
 
@@ -174,7 +175,7 @@ def confusion(
             if expected and tensor in expected and len(names) <= _WRITTEN
             else (),
         )
-        without = RAW if signed else "a distance has no chance level without controls"
+        without = RAW if signed else phrase("catalogue.distance")
         panels.append(
             fig.Panel(
                 title=tensor,
@@ -183,13 +184,14 @@ def confusion(
                 height=2.6,
             )
         )
-    left_out = "; ".join(f"{tensor} left out: {reason}" for tensor, reason in (refused or {}).items())
-    told = "Hatched: each with itself, which says nothing." if alone else ""
+    told = [say("catalogue.with-itself")] if alone else []
+    if refused:
+        told.append(joined(say("catalogue.left-out", name=name, reason=why) for name, why in refused.items()))
     return fig.Figure(
-        title=f"{measure}, {where}",
+        title=phrase("catalogue.measure-where", measure=measure, where=where),
         panels=tuple(panels),
         columns=min(4, len(panels)),
-        note=" ".join(filter(None, [told, left_out])),
+        note=phrase("sentences", said=tuple(told)) if told else "",
     )
 
 
@@ -238,22 +240,24 @@ def model_matrix(
         digits=digits if few else None,
         expected=() if chance is None or not few else fig.grid(chance),
         path=path,
-        path_name="known relatives",
+        path_name=phrase("catalogue.known-relatives"),
         separators=breaks,
     )
     panels = [panel(measure, whole)]
     if chance is not None:
         excess = np.where(np.eye(len(kept)) > 0, np.nan, data - chance)
-        scale = fig.signed_scale(
-            excess.ravel(), label=f"{measure} minus expectation", chance_label="expected"
+        minus, expectation = (
+            phrase("catalogue.minus-expectation", measure=measure),
+            phrase("catalogue.expected-short"),
         )
+        scale = fig.signed_scale(excess.ravel(), label=minus, chance_label=expectation)
         places = fig.digits_for(fig.numbers(excess.ravel())) if few else None
         rest = replace(whole, values=fig.grid(excess), scale=scale, expected=(), digits=places)
-        panels.append(panel(f"{measure} minus expectation", rest))
-    kinds = ", ".join(dict.fromkeys(groups)) if groups else ""
+        panels.append(panel(minus, rest))
+    kinds = tuple(dict.fromkeys(groups or ()))
     return fig.Figure(
         title=title,
         panels=tuple(panels),
         columns=len(panels),
-        note=f"Groups in order: {kinds}." if kinds else "",
+        note=phrase("catalogue.groups-in-order", groups=kinds) if kinds else "",
     )

@@ -9,12 +9,16 @@ from msgspec.structs import replace
 
 from modelkin import figures as fig
 from modelkin.errors import UsageError
-from modelkin.message import say
+from modelkin.message import phrase, say
 
 from ._curves import layer_range
 from ._matrices import beyond_chance, model_matrix
 from ._parts import (
     BLUE,
+    COSINE,
+    EXCESS,
+    IN_COMMON,
+    PEARSON,
     banded,
     bars,
     by_layer,
@@ -42,7 +46,6 @@ def comprehensive(
     names: tuple[str, str],
     n: int,
     random: Mapping[str, tuple[float, float]],
-    summary: Sequence[str] = (),
     styles: fig.Styles | None = None,
 ) -> fig.Figure:
     """Draw cosine, correlation, the distribution of what exceeds chance, and what follows, in words.
@@ -60,26 +63,28 @@ def comprehensive(
         for kind in cosine
         if kind in pearson
     }
-    words = [f"{kind}: cosine {c}, expected {e}, correlation {r}" for kind, (c, e, r) in means.items()]
+    words = [
+        phrase("catalogue.in-words", name=kind, cosine=c, expected=e, correlation=r)
+        for kind, (c, e, r) in means.items()
+    ]
     first = next(iter(cosine))
     measured = fig.mean(fig.numbers(cosine[first])) or 0.0
     words += [
-        f"Random vectors, {how}: cosine {mean:.6f} ± {sd:.1g};\n"
-        f"   the mean of {first} is {(measured - mean) / sd:+,.0f} of these deviations away"
+        phrase("catalogue.random-words", how=how, mean=mean, sd=sd, name=first, away=(measured - mean) / sd)
         for how, (mean, sd) in random.items()
         if sd > 0
     ]
     levels = [
-        fig.ReferenceLine(value=mean, label=f"random vectors, {how}: {mean:.4f}", style=style)
+        fig.ReferenceLine(value=mean, label=phrase("catalogue.random-level", how=how, mean=mean), style=style)
         for (how, (mean, _)), style in zip(random.items(), _RANDOM, strict=False)
     ]
     panels = (
-        by_layer("Cosine", (*levels, *drawn), "cosine"),
-        correlations("Correlation", layers, pearson, styles, n=n),
-        shares("Cosine minus expectation", (level(0.0, "nothing in common", "x"), *left), "excess cosine"),
-        told("In words", "\n".join(summary or words)),
+        by_layer(phrase("catalogue.of-cosine"), (*levels, *drawn), COSINE),
+        correlations(phrase("catalogue.correlation"), layers, pearson, styles, n=n),
+        shares(phrase("catalogue.cosine-minus-expectation"), (level(0.0, IN_COMMON, "x"), *left), EXCESS),
+        told(phrase("catalogue.words"), phrase("catalogue.lines", lines=tuple(words))),
     )
-    return fig.Figure(title=f"{names[0]} and {names[1]}: overview", panels=panels, columns=2)
+    return fig.Figure(title=phrase("catalogue.overview", a=names[0], b=names[1]), panels=panels, columns=2)
 
 
 def proof(
@@ -92,7 +97,7 @@ def proof(
     *,
     names: tuple[str, str],
     n: int,
-    distance: str = "equal distance",
+    distance: int,
     styles: fig.Styles | None = None,
 ) -> fig.Figure:
     """Draw cosines next to those of mismatched layers, and centring at one against centring at the mean.
@@ -103,7 +108,7 @@ def proof(
     wrong = fig.known(fig.numbers(mismatched))
     null = fig.ReferenceLine(
         value=fig.mean(wrong) or 0.0,
-        label=f"mismatched layers, {distance} (range)",
+        label=phrase("catalogue.mismatched-range", distance=distance),
         low=min(wrong, default=0.0),
         high=max(wrong, default=0.0),
     )
@@ -111,21 +116,21 @@ def proof(
     same = fig.known(fig.numbers(cosine[first]))
     edges = fig.edges_of([same, wrong], bins=30)
     facing = (
-        fig.binned("facing layers", same, edges, fig.Style(tone="blue")),
-        fig.binned("mismatched layers", wrong, edges, fig.NULL, "null"),
+        fig.binned(phrase("catalogue.facing"), same, edges, fig.Style(tone="blue")),
+        fig.binned(phrase("catalogue.mismatched"), wrong, edges, fig.NULL, "null"),
     )
     panels = (
-        by_layer("Cosine", (null, *curves(layers, cosine, styles, expected)), "cosine"),
+        by_layer(phrase("catalogue.of-cosine"), (null, *curves(layers, cosine, styles, expected)), COSINE),
         by_layer(
-            "Centred at one: follows the sign of the means",
-            (level(0.0, "no agreement"), *curves(layers, about_one, styles)),
-            fig.Axis(label="cosine about 1", low=-1.05, high=1.05),
-            note="means on one side of 1 push it to +1, on both sides to -1, without any relation",
+            phrase("catalogue.centred-at-one"),
+            (level(0.0, phrase("catalogue.no-agreement")), *curves(layers, about_one, styles)),
+            fig.Axis(label=phrase("catalogue.about-one"), low=-1.05, high=1.05),
+            note=phrase("catalogue.about-one-note"),
         ),
-        correlations("Centred at the mean", layers, about_mean, styles, n=n),
-        shares(f"{first}: facing against mismatched layers", facing, "cosine"),
+        correlations(phrase("catalogue.centred-at-mean"), layers, about_mean, styles, n=n),
+        shares(phrase("catalogue.facing-against", name=first), facing, COSINE),
     )
-    title = f"{names[0]} and {names[1]}: centring and mismatched layers"
+    title = phrase("catalogue.proof", a=names[0], b=names[1])
     return fig.Figure(title=title, panels=panels, columns=2)
 
 
@@ -139,7 +144,7 @@ def layer_decay(
     values = fig.array(matrix)
     if values.ndim != 2 or values.shape[1] < 2:
         raise UsageError("layer_decay", say("problem.two-layers"))
-    depth, label = min(values.shape), "Pearson r" if signed else "cosine"
+    depth, label = min(values.shape), PEARSON if signed else COSINE
     facing = np.diag(values)
     others = np.where(np.eye(*values.shape) > 0, np.nan, values)[:depth]
     rows = [fig.known(fig.numbers(row)) for row in others]
@@ -149,33 +154,36 @@ def layer_decay(
         fig.signed_scale(values.ravel(), label=label)
         if signed
         else fig.sequential_scale(
-            values.ravel(), label=label, chance=every, chance_label="mean of other layers"
+            values.ravel(), label=label, chance=every, chance_label=phrase("catalogue.mean-of-others")
         )
     )
     x, r = range(depth), fig.numbers(pearson)
-    null = line("other layers of the row (mean, range)", x, [fig.mean(row) for row in rows], fig.NULL, "null")
+    null = line(phrase("catalogue.others-of-row"), x, [fig.mean(row) for row in rows], fig.NULL, "null")
     best = sum(top is not None and value >= top for value, top in zip(facing, high, strict=True))
-    words = (
-        f"The facing layer is the best of its row in {best} of {depth} layers; "
-        f"by chance in {depth / values.shape[1]:.1f}.\n"
-        f"Facing layers: mean {fig.brief(fig.mean(fig.numbers(facing)))}; "
-        f"others: {fig.brief(every)}.\n{beyond_chance(fig.array(r), n)}."
+    words = phrase(
+        "catalogue.decay-words",
+        best=best,
+        depth=depth,
+        chance=depth / values.shape[1],
+        facing=fig.brief(fig.mean(fig.numbers(facing))),
+        others=fig.brief(every),
+        beyond=beyond_chance(fig.array(r), n),
     )
     panels = (
-        layers_against_layers("All layers against all", values, scale, names),
+        layers_against_layers(phrase("catalogue.layers-against-all"), values, scale, names),
         by_layer(
-            "Same layer against other layers",
-            (banded(null, low, high), line("same layer", x, facing, BLUE)),
+            phrase("catalogue.same-against-others"),
+            (banded(null, low, high), line(phrase("catalogue.same-layer"), x, facing, BLUE)),
             label,
         ),
         by_layer(
-            "Correlation of facing layers",
-            (fig.pearson_chance(n).mark(()), slim(len(r), bars("Pearson r", r, "green"))),
-            "Pearson r",
+            phrase("catalogue.correlation-of-facing"),
+            (fig.pearson_chance(n).mark(()), slim(len(r), bars(PEARSON, r, "green"))),
+            PEARSON,
         ),
-        told("In words", words),
+        told(phrase("catalogue.words"), words),
     )
-    title = f"{names[0]} and {names[1]}: does likeness fade with distance?"
+    title = phrase("catalogue.decay", a=names[0], b=names[1])
     return fig.Figure(title=title, panels=panels, columns=2)
 
 
@@ -190,15 +198,15 @@ def experiments_summary(
     Each has what `layer_pairs`, `model_matrix`, `layer_range` and `group_means` take, in their order.
     """
     layers, measured, expected = by_layers
-    parts = {
-        "Layers of one model": layer_pairs(*pairs, title="Layers of one model"),
-        "Models against models": model_matrix(
-            models[0], models[1], expected=models[2], measure="cosine", title="Models"
-        ),
-        "By layer": layer_range(layers, measured, measure="cosine", expected=expected),
-        "By group": group_means(*groups, measure="cosine"),
-    }
-    panels = tuple(
-        replace(part.panels[0], title=title, note=part.note, height=3.1) for title, part in parts.items()
+    parts = (
+        layer_pairs(*pairs, title=phrase("catalogue.of-one-model")),
+        model_matrix(*models[:2], expected=models[2], measure=COSINE, title=phrase("catalogue.of-models")),
+        layer_range(layers, measured, measure=COSINE, expected=expected),
+        group_means(*groups, measure=COSINE),
     )
-    return fig.Figure(title="Baselines for cosines of norm gains", panels=panels, columns=2)
+    titles = (parts[0].title, parts[1].title, phrase("catalogue.of-layers"), phrase("catalogue.of-groups"))
+    panels = tuple(
+        replace(part.panels[0], title=title, note=part.note, height=3.1)
+        for title, part in zip(titles, parts, strict=True)
+    )
+    return fig.Figure(title=phrase("catalogue.baselines"), panels=panels, columns=2)

@@ -9,12 +9,16 @@ from msgspec.structs import replace
 
 from modelkin import figures as fig
 from modelkin.errors import UsageError
-from modelkin.message import say
+from modelkin.message import phrase, say
 
-EXPECTED = "expected if shuffled"
-DEPENDENT = "Layers of one model resemble each other: the curve is not so many independent tests."
+COSINE, PEARSON = phrase("catalogue.cosine"), "Pearson r"
+EXPECTED = phrase("catalogue.expected")
+DEPENDENT = phrase("catalogue.dependent")
+UNTRAINED = phrase("catalogue.untrained")
+IN_COMMON = phrase("catalogue.nothing-in-common")
+EXCESS = phrase("figure.excess")
 _ONE_SCALE = 4.0
-RAW = "a raw cosine has no chance level of its own; it depends on the means of both vectors"
+RAW = phrase("catalogue.raw")
 BLUE, ORANGE = fig.Style(tone="blue", marker="o"), fig.Style(tone="orange", marker="s")
 _EXPECTATIONS = (fig.EXPECTATION, fig.Style(tone="ink", dash="dotted"), fig.Style(tone="ink", dash="dashdot"))
 
@@ -51,7 +55,7 @@ def curves(
     dashes = [_EXPECTATIONS[i % len(_EXPECTATIONS)] for i in range(len(expected))]
     return (
         *(
-            expected_line(f"{name}: {EXPECTED}", layers, values, dash)
+            expected_line(phrase("catalogue.expected-of", name=name), layers, values, dash)
             for (name, values), dash in zip(expected.items(), dashes, strict=True)
         ),
         *(line(name, layers, values, chosen[name]) for name, values in drawn.items()),
@@ -61,7 +65,9 @@ def curves(
 def by_layer(title: str, marks: Iterable[fig.Mark], measure: str | fig.Axis, **more: Any) -> fig.Panel:  # noqa: ANN401
     """Make a panel of marks over layers; `more` are fields of the panel."""
     axis = fig.Axis(label=measure) if isinstance(measure, str) else measure
-    return fig.Panel(title=title, marks=tuple(marks), x=fig.Axis(label="layer"), y=axis, **more)
+    return fig.Panel(
+        title=title, marks=tuple(marks), x=fig.Axis(label=phrase("catalogue.layer")), y=axis, **more
+    )
 
 
 def correlations(
@@ -69,7 +75,7 @@ def correlations(
 ) -> fig.Panel:
     """Draw correlations of vectors of `n` values by layer, with the range of shuffles."""
     chance = fig.pearson_chance(n).mark(fig.numbers(layers))
-    return by_layer(title, (chance, *curves(layers, drawn, styles)), "Pearson r")
+    return by_layer(title, (chance, *curves(layers, drawn, styles)), PEARSON)
 
 
 def level(value: float, label: str, axis: Any = "y") -> fig.ReferenceLine:  # noqa: ANN401  "x" or "y"
@@ -127,9 +133,17 @@ def slim(count: int, *series: fig.BarSeries) -> fig.Bars:
 # -- histograms and matrices ---------------------------------------------------------------------------
 
 
-def shares(title: str, marks: Iterable[fig.Mark], measure: str, of: str = "values", **more: Any) -> fig.Panel:  # noqa: ANN401
+def shares(
+    title: str,
+    marks: Iterable[fig.Mark],
+    measure: str,
+    *,
+    tokens: bool = False,
+    **more: Any,  # noqa: ANN401
+) -> fig.Panel:
     """Make a panel of histograms over a measure; `more` are fields of the panel."""
-    x, y = fig.Axis(label=measure), fig.Axis(label=f"share of {of}")
+    share = phrase("catalogue.share-of-tokens" if tokens else "catalogue.share-of-values")
+    x, y = fig.Axis(label=measure), fig.Axis(label=share)
     return fig.Panel(title=title, marks=tuple(marks), x=x, y=y, **more)
 
 
@@ -155,13 +169,13 @@ def layers_against_layers(
         columns=fig.words(columns),
         scale=scale,
         path=tuple((i, list(columns).index(layer)) for i, layer in enumerate(rows) if layer in columns),
-        path_name="same layer",
+        path_name=phrase("catalogue.same-layer"),
     )
     return fig.Panel(
         title=title,
         marks=(heat,),
-        x=fig.Axis(label=f"layer of {names[1]}"),
-        y=fig.Axis(label=f"layer of {names[0]}"),
+        x=fig.Axis(label=phrase("figure.layer_of", name=names[1])),
+        y=fig.Axis(label=phrase("figure.layer_of", name=names[0])),
         without_null=note if scale.chance is None else "",
         note="" if scale.chance is None else note,
     )

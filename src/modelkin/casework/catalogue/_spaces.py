@@ -10,7 +10,9 @@ import numpy.typing as npt
 
 from modelkin import figures as fig
 from modelkin.errors import UsageError
-from modelkin.message import say
+from modelkin.message import phrase, say
+
+from ._parts import UNTRAINED
 
 
 def surfaces(
@@ -22,10 +24,11 @@ def surfaces(
     """
     shown = {model: fig.array(matrix)[:, :dimensions] for model, matrix in models.items()}
     every = np.concatenate([values.ravel() for values in shown.values()])
+    value = phrase("catalogue.value")
     if initial is None:
-        scale: fig.Scale = fig.sequential_scale(every, label="value")
+        scale: fig.Scale = fig.sequential_scale(every, label=value)
     else:
-        scale = fig.signed_scale(every, label="value", centre=initial, chance_label="before training")
+        scale = fig.signed_scale(every, label=value, centre=initial, chance_label=UNTRAINED)
     panels = [
         fig.Panel(
             title=model,
@@ -37,18 +40,18 @@ def surfaces(
                     scale=scale,
                 ),
             ),
-            x=fig.Axis(label="dimension"),
-            y=fig.Axis(label="layer"),
+            x=fig.Axis(label=phrase("catalogue.dimension")),
+            y=fig.Axis(label=phrase("catalogue.layer")),
             height=2.8,
-            without_null="" if initial is not None else "the initial values are not known",
+            without_null="" if initial is not None else phrase("catalogue.initial-unknown"),
         )
         for model, values in shown.items()
     ]
     return fig.Figure(
-        title=f"{what}: the first {dimensions} dimensions by layer",
+        title=phrase("catalogue.surfaces", what=what, dimensions=dimensions),
         panels=tuple(panels),
         columns=2,
-        note="One scale for all models. Like stripes show like scales, not like values in like places.",
+        note=phrase("catalogue.surfaces-note"),
     )
 
 
@@ -110,8 +113,8 @@ def trajectories(
             )
             for model, points in view.points.items()
         )
-        title = "Each layer scaled to mean 0, deviation 1" if scaled else "As stored"
-        told.append(f"{title}: {view.mean_share:.1%} of PC1 is the mean of the layer")
+        title = phrase("catalogue.each-scaled" if scaled else "catalogue.as-stored")
+        told.append(phrase("catalogue.mean-of-pc1", view=title, share=view.mean_share))
         axes = [fig.Axis(label=f"PC{i + 1} ({share:.1%})") for i, share in enumerate(view.shares)]
         panels.append(
             fig.Panel(
@@ -120,13 +123,13 @@ def trajectories(
                 x=axes[0],
                 y=axes[1],
                 z=axes[2],
-                without_null="a projection, not a test; paths may be apart by scale alone",
+                without_null=phrase("catalogue.projection"),
                 height=3.9,
             )
         )
     return fig.Figure(
-        title=f"{what}: layers in three principal components",
+        title=phrase("catalogue.trajectories", what=what),
         panels=tuple(panels),
         columns=2,
-        note=f"Circle: first layer; star: last layer. {'. '.join(told)}.",
+        note=phrase("catalogue.trajectories-note", views=tuple(told)),
     )

@@ -11,11 +11,15 @@ import numpy.typing as npt
 
 from modelkin import figures as fig
 from modelkin.errors import UsageError
-from modelkin.message import say
+from modelkin.message import phrase, say
 
 from ._parts import (
     BLUE,
+    COSINE,
     EXPECTED,
+    IN_COMMON,
+    PEARSON,
+    UNTRAINED,
     bars,
     by_layer,
     deviations,
@@ -39,13 +43,15 @@ def type_summary(
     """Draw the mean of a measure per kind of tensor, next to its expectation."""
     means, low, high = deviations(fig.numbers(sample) for sample in values.values())
     style = fig.Style(tone="blue")
-    observed = fig.BarSeries(name=f"mean {measure}", values=means, low=low, high=high, style=style)
+    observed = fig.BarSeries(
+        name=phrase("catalogue.mean-measure", measure=measure), values=means, low=low, high=high, style=style
+    )
     chance = expected_bars(EXPECTED, [expected.get(kind) for kind in values], fig.NULL)
     drawn = fig.Bars(labels=tuple(values), series=(observed, chance), digits=3)
     return fig.Figure(
-        title=f"{names[0]} and {names[1]}: mean {measure} by kind of tensor",
+        title=phrase("catalogue.type-summary", a=names[0], b=names[1], measure=measure),
         panels=(fig.Panel(title="", marks=(drawn,), y=fig.Axis(label=measure), height=3.0),),
-        note="Whiskers: standard deviation over layers, which depend on each other.",
+        note=phrase("catalogue.whiskers"),
     )
 
 
@@ -65,11 +71,7 @@ _BARS_BESIDE = 3
 """More models than this have no room for two numbered bars each, side by side."""
 _SIDE_BY_SIDE = 4
 """More bars than this have no room for their labels in a third of the width."""
-_SERVED: Mapping[str, tuple[str, fig.Tone]] = {
-    "baseline": ("called baseline", "muted"),
-    "evidence": ("called evidence", "rose"),
-    "beside": ("not in the argument", "green"),
-}
+_SERVED: Mapping[str, fig.Tone] = {"baseline": "muted", "evidence": "rose", "beside": "green"}
 
 
 def claimed_evidence(
@@ -83,63 +85,73 @@ def claimed_evidence(
     if not {"baseline", "evidence"} <= {item.served for item in claims}:
         raise UsageError("claimed_evidence", say("problem.one-baseline"))
 
-    def called(served: str, name: str, tone: fig.Tone) -> fig.BarSeries:
+    def called(served: str, tone: fig.Tone) -> fig.BarSeries:
         values = tuple(item.cosine if item.served == served else None for item in claims)
-        return fig.BarSeries(name=name, values=values, style=fig.Style(tone=tone), missing="")
+        return fig.BarSeries(
+            name=phrase(f"catalogue.called-{served}"), values=values, style=fig.Style(tone=tone), missing=""
+        )
 
     labels = tuple(item.label for item in claims)
-    in_sigmas = f", “{sigmas:.0f} sigma”" if sigmas else ""
-    whole = fig.Axis(label="cosine", low=0.0, high=1.3)
+    claimed = (
+        phrase("catalogue.difference-sigmas", difference=difference, sigmas=sigmas)
+        if sigmas
+        else phrase("catalogue.difference", difference=difference)
+    )
+    whole = fig.Axis(label=COSINE, low=0.0, high=1.3)
     as_claimed = tuple(
-        called(served, *look)
-        for served, look in _SERVED.items()
+        called(served, tone)
+        for served, tone in _SERVED.items()
         if any(item.served == served for item in claims)
     )
     beside = (
-        bars("cosine", [item.cosine for item in claims]),
+        bars(COSINE, [item.cosine for item in claims]),
         expected_bars(EXPECTED, [item.expected for item in claims]),
     )
-    left = [bars("cosine minus expectation", [item.cosine - item.expected for item in claims])]
+    left = [
+        bars(
+            phrase("catalogue.minus-expectation", measure=COSINE),
+            [item.cosine - item.expected for item in claims],
+        )
+    ]
     if any(item.pearson is not None for item in claims):
-        left.append(bars("correlation (Pearson)", [item.pearson for item in claims], "orange"))
+        left.append(
+            bars(phrase("catalogue.correlation-pearson"), [item.pearson for item in claims], "orange")
+        )
     reach = 1.4 * max(
         [0.05, *(abs(value) for series in left for value in series.values if value is not None)]
     )
     panels = (
         fig.Panel(
-            title="The claim",
+            title=phrase("catalogue.the-claim"),
             marks=(
                 fig.Bars(labels=labels, digits=3, overlaid=True, series=as_claimed),
-                fig.TextMark(text=f"difference {difference:.3f}{in_sigmas}"),
+                fig.TextMark(text=claimed),
             ),
             y=whole,
-            without_null="this is the claim as it was made; its null is in the next panel",
+            without_null=phrase("catalogue.claim-null"),
         ),
         fig.Panel(
-            title="The same cosines beside their expectation",
+            title=phrase("catalogue.same-cosines"),
             marks=(
                 fig.Bars(labels=labels, digits=3, series=beside),
-                fig.TextMark(text=f"expected difference {expected_difference:.3f}"),
+                fig.TextMark(text=phrase("catalogue.expected-difference", difference=expected_difference)),
             ),
             y=whole,
         ),
         fig.Panel(
-            title="What is left to explain, enlarged",
+            title=phrase("catalogue.left-to-explain"),
             marks=(
-                level(0.0, "nothing in common"),
+                level(0.0, IN_COMMON),
                 fig.Bars(labels=labels, series=tuple(left), digits=3),
             ),
-            y=fig.Axis(label="excess", low=-min(1.0, reach), high=min(1.0, reach)),
+            y=fig.Axis(label=phrase("catalogue.excess"), low=-min(1.0, reach), high=min(1.0, reach)),
         ),
     )
     return fig.Figure(
-        title="A claim from cosines, and what each cosine is by chance",
+        title=phrase("catalogue.claimed-evidence"),
         panels=panels,
         columns=3 if len(claims) <= _SIDE_BY_SIDE else 1,
-        note=(
-            "A cosine of vectors with means far from zero is near the product of their mean directions, "
-            "related or not. Only what exceeds it can be evidence."
-        ),
+        note=phrase("catalogue.claimed-note"),
     )
 
 
@@ -161,7 +173,7 @@ def layer_pairs(
     marks: list[fig.Mark] = []
     series: list[fig.BarSeries] = []
     for i, (model, values) in enumerate(cosines.items()):
-        name = f"{model}: {EXPECTED}"
+        name = phrase("catalogue.expected-of", name=model)
         step = min(0.16, 0.7 / len(cosines))
         x = [place + step * (i - (len(cosines) - 1) / 2) for place in range(len(labels))]
         cross, dot = (fig.Style(tone=tones[model], marker=marker) for marker in ("X", "o"))
@@ -175,8 +187,8 @@ def layer_pairs(
         marks, axis = [fig.Bars(labels=tuple(labels), series=tuple(series), digits=3)], fig.Axis()
     return fig.Figure(
         title=title,
-        panels=(fig.Panel(title="", marks=tuple(marks), x=axis, y=fig.Axis(label="cosine"), height=3.0),),
-        note="Expected: product of the mean directions of both layers, exactly the mean over all shuffles.",
+        panels=(fig.Panel(title="", marks=tuple(marks), x=axis, y=fig.Axis(label=COSINE), height=3.0),),
+        note=phrase("catalogue.layer-pairs-note"),
     )
 
 
@@ -194,9 +206,9 @@ def _places(labels: Sequence[str]) -> fig.Axis:
 def group_means(groups: Groups, expected: Groups, *, measure: str) -> fig.Figure:
     """Draw every pair of each group as a point, the mean of the group, and the mean of what is expected."""
     return fig.Figure(
-        title=f"{measure} by group of models",
+        title=phrase("catalogue.by-group", measure=measure),
         panels=(_group_panel("", groups, expected, measure),),
-        note="Pairs share models: their spread is no standard error. Known relatives belong to no group.",
+        note=phrase("catalogue.group-note"),
     )
 
 
@@ -216,13 +228,14 @@ def _group_panel(title: str, groups: Groups, expected: Groups, measure: str) -> 
     labels = []
     for place, (group, pairs) in enumerate(groups.items()):
         values, middle = fig.numbers(pairs.values()), (float(place),)
-        labels.append(f"{group}\nn = {len(fig.known(values))}, mean {fig.brief(fig.mean(values))}")
+        count, mean = len(fig.known(values)), fig.brief(fig.mean(values))
+        labels.append(phrase("catalogue.group", group=group, count=count, mean=mean))
         x = [place + 0.24 * ((i * 0.618034) % 1.0 - 0.5) for i in range(len(values))]
         chance = fig.mean(expected.get(group, {}).values())
         marks += [
-            _points("one value", x, values, BLUE),
-            _points("mean", middle, (fig.mean(values),), diamond),
-            _points(f"mean {EXPECTED}", middle, (chance,), cross, "expectation"),
+            _points(phrase("catalogue.one-value"), x, values, BLUE),
+            _points(phrase("catalogue.mean"), middle, (fig.mean(values),), diamond),
+            _points(phrase("catalogue.mean-expected"), middle, (chance,), cross, "expectation"),
         ]
     y = fig.Axis(label=measure)
     return fig.Panel(title=title, marks=tuple(marks), x=_places(labels), y=y, height=3.0)
@@ -242,17 +255,25 @@ def measure_comparison(panels: Mapping[str, Mapping[str, Measured]]) -> fig.Figu
     drawn = []
     for title, items in panels.items():
         series = (
-            bars("cosine", [item.cosine for item in items.values()]),
-            expected_bars(f"cosine {EXPECTED}", [item.expected for item in items.values()]),
-            bars("correlation (Pearson)", [item.pearson for item in items.values()], "orange"),
+            bars(COSINE, [item.cosine for item in items.values()]),
+            expected_bars(phrase("catalogue.cosine-expected"), [item.expected for item in items.values()]),
+            bars(
+                phrase("catalogue.correlation-pearson"), [item.pearson for item in items.values()], "orange"
+            ),
         )
-        chance = fig.ReferenceLine(value=0.0, axis="x", label="correlation by chance", style=fig.NULL)
+        chance = fig.ReferenceLine(
+            value=0.0, axis="x", label=phrase("catalogue.correlation-by-chance"), style=fig.NULL
+        )
         marks = (chance, fig.Bars(labels=tuple(items), digits=2, series=series, horizontal=True))
         # Room for the numbers at the ends of bars, on both sides.
         found = [value for bar in series for value in bar.values if value is not None]
-        axis = fig.Axis(label="similarity", low=min([0.0, *found]) - 0.12, high=max([1.0, *found]) + 0.18)
+        axis = fig.Axis(
+            label=phrase("catalogue.similarity"),
+            low=min([0.0, *found]) - 0.12,
+            high=max([1.0, *found]) + 0.18,
+        )
         drawn.append(fig.Panel(title=title, marks=marks, x=axis))
-    return fig.Figure(title="Cosine, its expectation, and correlation", panels=tuple(drawn), columns=2)
+    return fig.Figure(title=phrase("catalogue.measure-comparison"), panels=tuple(drawn), columns=2)
 
 
 def intuition(
@@ -285,45 +306,48 @@ def intuition(
     def values(title: str, start: fig.Mark, told: str, label: str, *sides: fig.Series) -> fig.Panel:
         series = (bars(name, side, chosen[name].tone) for name, side in zip(names, sides, strict=True))
         marks = (start, slim(len(picked), *series), fig.TextMark(text=told, corner="bottom right"))
-        x, y = fig.Axis(label="sampled dimension"), fig.Axis(label=label)
+        x, y = fig.Axis(label=phrase("catalogue.sampled-dimension")), fig.Axis(label=label)
         return fig.Panel(title=title, marks=marks, x=x, y=y)
 
     here = fig.Style(tone="gold", dash="dotted")
     by_layers = (
-        fig.ReferenceLine(value=float(layer), axis="x", label=f"layer {layer}", role="threshold", style=here),
+        fig.ReferenceLine(
+            value=float(layer),
+            axis="x",
+            label=phrase("catalogue.layer-number", layer=layer),
+            role="threshold",
+            style=here,
+        ),
         fig.pearson_chance(first.size).mark(fig.numbers(layers)),
-        expected_line("cosine if shuffled", layers, expected, fig.NULL),
-        line("cosine", layers, cosine, fig.Style(tone="ink", marker="o")),
-        line("Pearson r", layers, pearson, fig.Style(tone="purple", marker="^")),
+        expected_line(phrase("catalogue.cosine-if-shuffled"), layers, expected, fig.NULL),
+        line(COSINE, layers, cosine, fig.Style(tone="ink", marker="o")),
+        line(PEARSON, layers, pearson, fig.Style(tone="purple", marker="^")),
     )
-    stored, centred = f"cosine {cos:+.3f}", f"Pearson r {r:+.3f}"
+    stored, centred = phrase("catalogue.cosine-is", value=cos), f"{PEARSON} {r:+.3f}"
     panels = (
         values(
-            f"{len(picked)} of {first.size} values, as stored",
-            level(initial, "before training"),
+            phrase("catalogue.some-values", shown=len(picked), all=first.size),
+            level(initial, UNTRAINED),
             stored,
-            "value",
+            phrase("catalogue.value"),
             first[picked],
             second[picked],
         ),
         values(
-            "The same without the means",
-            level(0.0, "mean of the vector"),
+            phrase("catalogue.without-means"),
+            level(0.0, phrase("catalogue.mean-of-vector")),
             centred,
-            "value minus mean",
+            phrase("catalogue.value-minus-mean"),
             first[picked] - first.mean(),
             second[picked] - second.mean(),
         ),
-        by_layer("All layers", by_layers, "similarity"),
+        by_layer(phrase("catalogue.every-layer"), by_layers, phrase("catalogue.similarity")),
     )
     return fig.Figure(
-        title=f"{names[0]} and {names[1]}, layer {layer}",
+        title=phrase("catalogue.pair-layer", a=names[0], b=names[1], layer=layer),
         panels=panels,
         columns=3,
-        note=(
-            "Dimensions are drawn from all quarters of the values, at random within them; "
-            "layers, means and measures are of all values."
-        ),
+        note=phrase("catalogue.intuition-note"),
     )
 
 

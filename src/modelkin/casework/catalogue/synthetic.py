@@ -7,11 +7,12 @@ from dataclasses import dataclass
 
 from modelkin import figures as fig
 from modelkin.errors import UsageError
-from modelkin.message import say
+from modelkin.message import phrase, say
 from modelkin.stats import limit_cosine, positive_share
 
-from ._parts import BLUE, ORANGE, banded, expected_line, line
+from ._parts import BLUE, COSINE, ORANGE, banded, expected_line, line
 
+CLOSED_FORM = phrase("catalogue.closed-form")
 _STYLES = (BLUE, ORANGE, fig.Style(tone="green", marker="^"))
 
 
@@ -38,18 +39,18 @@ def synthetic_cosines(cells: Sequence[CosineCell]) -> fig.Figure:
         raise UsageError("synthetic_cosines", say("problem.one-cell"))
     dimensions = sorted({cell.dimension for cell in cells})
     panels = [
-        _cosines(f"Cosine, {dimension} dimensions", [cell for cell in cells if cell.dimension == dimension])
+        _cosines(
+            phrase("catalogue.cosine-dimensions", dimensions=dimension),
+            [cell for cell in cells if cell.dimension == dimension],
+        )
         for dimension in dimensions
     ]
     panels.append(_positive([cell for cell in cells if cell.dimension == dimensions[-1]]))
     return fig.Figure(
-        title="Independent random vectors: the closer to their mean, the higher the cosine",
+        title=phrase("catalogue.synthetic"),
         panels=tuple(panels),
         columns=2,
-        note=(
-            "Dashed: closed form m1 m2 / (sqrt(m1² + s²) sqrt(m2² + s²)), and the normal share above zero. "
-            "Bands: standard deviation over pairs. Dimensions do not change how many values are positive."
-        ),
+        note=phrase("catalogue.synthetic-note"),
     )
 
 
@@ -60,17 +61,20 @@ def _cosines(title: str, cells: Sequence[CosineCell]) -> fig.Panel:
         group = sorted((c for c in cells if (c.mean_1, c.mean_2) == (mean_1, mean_2)), key=lambda c: c.sigma)
         x = [cell.sigma for cell in group]
         expected = [limit_cosine(means=(mean_1, mean_2), sigmas=(cell.sigma, cell.sigma)) for cell in group]
-        marks.append(expected_line("closed form", x, expected))
+        marks.append(expected_line(CLOSED_FORM, x, expected))
         drawn = line(
-            f"means {mean_1:g} and {mean_2:g}", x, [c.cosine for c in group], _STYLES[i % len(_STYLES)]
+            phrase("catalogue.means", first=mean_1, second=mean_2),
+            x,
+            [c.cosine for c in group],
+            _STYLES[i % len(_STYLES)],
         )
         low, high = ([c.cosine + side * c.spread for c in group] for side in (-1, 1))
         marks.append(banded(drawn, low, high))
     return fig.Panel(
         title=title,
         marks=tuple(marks),
-        x=fig.Axis(label="sigma"),
-        y=fig.Axis(label="cosine", low=0.0, high=1.1),
+        x=fig.Axis(label=phrase("catalogue.sigma")),
+        y=fig.Axis(label=COSINE, low=0.0, high=1.1),
         height=2.3,
     )
 
@@ -81,17 +85,18 @@ def _positive(cells: Sequence[CosineCell]) -> fig.Panel:
     for cell in cells:
         shares.setdefault(cell.mean_1, {})[cell.sigma] = cell.positive_1
         shares.setdefault(cell.mean_2, {})[cell.sigma] = cell.positive_2
-    styles = fig.series_styles(f"mean {mean:g}" for mean in sorted(shares))
+    names = {mean: phrase("catalogue.one-mean", mean=mean) for mean in sorted(shares)}
+    styles = fig.series_styles(names.values())
     marks: list[fig.Lines] = []
     for mean in sorted(shares):
         x = sorted(shares[mean])
-        marks.append(expected_line("closed form", x, [positive_share(mean, sigma) for sigma in x]))
-        name = f"mean {mean:g}"
-        marks.append(line(name, x, [shares[mean][sigma] for sigma in x], styles[name]))
+        marks.append(expected_line(CLOSED_FORM, x, [positive_share(mean, sigma) for sigma in x]))
+        drawn = [shares[mean][sigma] for sigma in x]
+        marks.append(line(names[mean], x, drawn, styles[names[mean]]))
     return fig.Panel(
-        title="Positive values",
+        title=phrase("catalogue.positive"),
         marks=tuple(marks),
-        x=fig.Axis(label="sigma"),
-        y=fig.Axis(label="share", low=0.4, high=1.05),
+        x=fig.Axis(label=phrase("catalogue.sigma")),
+        y=fig.Axis(label=phrase("catalogue.share"), low=0.4, high=1.05),
         height=2.3,
     )

@@ -13,11 +13,11 @@ import numpy.typing as npt
 
 from modelkin.casework.catalogue import centring_after, centring_animation, centring_before
 from modelkin.describe.matrix import MatrixOptions, find_item, parse_layer_list, parse_role
-from modelkin.document import to_json
+from modelkin.document import ENGLISH, Language, to_json
 from modelkin.document.codec import schemas
 from modelkin.errors import BadSelection, FormatError, NotFound, UsageError
 from modelkin.figures import animate, draw
-from modelkin.message import Message, say
+from modelkin.message import Message, phrase, say
 from modelkin.model import Model
 from modelkin.stats import cosine_decomposition
 from modelkin.untrusted import strict_json
@@ -122,7 +122,9 @@ def read_vectors(path: Path) -> VectorPair:
     return VectorPair(a=a, b=b, names=names)
 
 
-def write_centring(pair: VectorPair, out: Path, *, frames: int = 65) -> Centring:
+def write_centring(
+    pair: VectorPair, out: Path, *, frames: int = 65, language: Language = ENGLISH
+) -> Centring:
     """Write the two stills, the animation and the numbers into a folder; return the numbers.
 
     About two thirds of the `frames` subtract the means, the others rotate the view. There are at least 4.
@@ -130,11 +132,11 @@ def write_centring(pair: VectorPair, out: Path, *, frames: int = 65) -> Centring
     if frames < 4:
         raise UsageError("frames", say("problem.frames-least", got=frames))
     numbers = centring(pair)
-    draw(centring_before(pair.a, pair.b, names=pair.names), out, "centring_before")
-    draw(centring_after(pair.a, pair.b, names=pair.names), out, "centring_after")
+    draw(centring_before(pair.a, pair.b, names=pair.names), out, "centring_before", language=language)
+    draw(centring_after(pair.a, pair.b, names=pair.names), out, "centring_after", language=language)
     turn = max(1, frames // 3)
     moving = centring_animation(pair.a, pair.b, names=pair.names, steps=frames - turn, turn=turn)
-    animate(moving, out, "centring_animation")
+    animate(moving, out, "centring_animation", language=language)
     (out / "centring.json").write_text(to_json(numbers) + "\n", encoding="utf-8")
     return numbers
 
@@ -206,7 +208,10 @@ def model_vectors(models: tuple[Model, ...], *, role: str, layers: str) -> Vecto
         raise BadSelection(
             role, say("problem.shapes-differ", first=str(found[0][1][0]), second=str(found[1][1][0]))
         )
-    names = [f"layer {layer}" for layer in numbers]
+    names: list[str] = [phrase("catalogue.layer-number", layer=layer) for layer in numbers]
     if len(models) == 2:
-        names = [f"{model.location.ref} {name}" for model, name in zip(models, names, strict=True)]
+        names = [
+            phrase("catalogue.layer-of-model", model=model.location.ref, layer=layer)
+            for model, layer in zip(models, numbers, strict=True)
+        ]
     return VectorPair(a=found[0][0], b=found[1][0], names=(names[0], names[1]))

@@ -7,9 +7,10 @@ from dataclasses import asdict
 from pathlib import Path
 
 from modelkin import figures as fig
-from modelkin.casework.catalogue import CosineCell, synthetic_cosines
-from modelkin.document import to_json
+from modelkin.casework.catalogue import CLOSED_FORM, COSINE, CosineCell, synthetic_cosines
+from modelkin.document import ENGLISH, Language, to_json
 from modelkin.document.codec import schemas
+from modelkin.message import phrase
 from modelkin.untrusted import records_csv
 
 from .cosines import PUBLISHED_WIDTH, CosineStudy, DrawnCosines, PublishedCosine
@@ -35,13 +36,13 @@ def cosine_figures(study: CosineStudy) -> dict[str, fig.Figure]:
     return found
 
 
-def write_cosines(study: CosineStudy, out: Path) -> None:
+def write_cosines(study: CosineStudy, out: Path, language: Language = ENGLISH) -> None:
     """Write numbers and figures into a folder: ``cosines.json``, ``cosines.csv``, PNG and SVG."""
     out.mkdir(parents=True, exist_ok=True)
     (out / "cosines.json").write_text(to_json(study) + "\n", encoding="utf-8")
     (out / "cosines.csv").write_text(records_csv(map(asdict, study.cells)), encoding="utf-8")
     for name, figure in cosine_figures(study).items():
-        fig.draw(figure, out, name)
+        fig.draw(figure, out, name, language=language)
 
 
 def _cell(cell: DrawnCosines) -> CosineCell:
@@ -65,17 +66,17 @@ def _unequal(study: CosineStudy) -> fig.Figure:
         cells = [c for c in study.cells if (c.mean_1, c.mean_2, c.dimension) == (m1, m2, dimension)]
         panels.append(
             fig.Panel(
-                title=f"means {m1:g} and {m2:g}",
+                title=phrase("catalogue.means", first=m1, second=m2),
                 marks=tuple(_by_ratio(cells, study.options.ratios)),
-                x=fig.Axis(label="sigma of the first vector", reverse=True),
-                y=fig.Axis(label="cosine", low=0.0, high=1.1),
+                x=fig.Axis(label=phrase("catalogue.sigma-first"), reverse=True),
+                y=fig.Axis(label=COSINE, low=0.0, high=1.1),
             )
         )
     return fig.Figure(
-        title=f"Independent random vectors of {dimension} values whose sigmas differ",
+        title=phrase("catalogue.sigmas-differ", values=dimension),
         panels=tuple(panels),
         columns=3,
-        note="Dashed: exact mean. Bands: standard deviation over pairs.",
+        note=phrase("catalogue.sigmas-note"),
     )
 
 
@@ -85,9 +86,11 @@ def _by_ratio(cells: list[DrawnCosines], ratios: tuple[float, ...]) -> Iterator[
         group = [cell for cell in cells if abs(cell.sigma_2 / cell.sigma_1 - ratio) < 1e-9]
         group.sort(key=lambda cell: cell.sigma_1)
         x = tuple(cell.sigma_1 for cell in group)
-        yield _expected("closed form", x, tuple(cell.exact for cell in group))
+        yield _expected(CLOSED_FORM, x, tuple(cell.exact for cell in group))
         yield fig.Lines(
-            name="equal sigmas" if ratio == 1 else f"second sigma {ratio:g} times the first",
+            name=phrase("catalogue.equal-sigmas")
+            if ratio == 1
+            else phrase("catalogue.second-sigma", ratio=ratio),
             x=x,
             y=tuple(cell.cosine for cell in group),
             low=tuple(cell.cosine - cell.spread for cell in group),
@@ -105,36 +108,32 @@ def _published(rows: tuple[PublishedCosine, ...]) -> fig.Figure:
     lacks = [1 - value for row in rows for value in (row.cosine, row.expected)]
     ends = (min(lacks), max(lacks))
     layers = tuple(float(layer) for layer in dict.fromkeys(row.layer for row in rows))
-    gaps: list[fig.Mark] = [_expected("means and deviations explain all of it", ends, ends)]
+    gaps: list[fig.Mark] = [_expected(phrase("catalogue.all-explained"), ends, ends)]
     left: list[fig.Mark] = [fig.pearson_chance(PUBLISHED_WIDTH).mark(layers)]
     for norm, style in zip(dict.fromkeys(row.norm for row in rows), _LOOKS, strict=False):
-        group, name = [row for row in rows if row.norm == norm], f"{norm} norm"
+        group, name = [row for row in rows if row.norm == norm], phrase(f"catalogue.{norm}-norm")
         x, y = tuple(1 - row.expected for row in group), tuple(1 - row.cosine for row in group)
         gaps.append(fig.Scatter(name=name, x=x, y=y, style=style))
         x, y = tuple(float(row.layer) for row in group), tuple(row.pearson for row in group)
         left.append(fig.Lines(name=name, x=x, y=y, style=style))
     return fig.Figure(
-        title="Published norm gains, Solar-Open-100B and GLM-4.5-Air",
+        title=phrase("catalogue.published-gains", a="Solar-Open-100B", b="GLM-4.5-Air"),
         panels=(
             fig.Panel(
-                title="What the cosine lacks to 1",
+                title=phrase("catalogue.lacks"),
                 marks=tuple(gaps),
-                x=fig.Axis(label="1 - cosine of independent normal vectors, same statistics", kind="log"),
-                y=fig.Axis(label="1 - published cosine", kind="log"),
+                x=fig.Axis(label=phrase("catalogue.lacks-normal"), kind="log"),
+                y=fig.Axis(label=phrase("catalogue.lacks-published"), kind="log"),
                 height=3.2,
             ),
             fig.Panel(
-                title="What is left",
+                title=phrase("catalogue.left"),
                 marks=tuple(left),
-                x=fig.Axis(label="layer"),
-                y=fig.Axis(label="published Pearson r"),
+                x=fig.Axis(label=phrase("catalogue.layer")),
+                y=fig.Axis(label=phrase("catalogue.published-r")),
                 height=3.2,
             ),
         ),
         columns=2,
-        note=(
-            f"Layers {', '.join(f'{layer:.0f}' for layer in layers)}, of 46. Layers of a model depend on "
-            "each other, and gains of unrelated models scatter more than shuffles: r outside the band is "
-            "no finding."
-        ),
+        note=phrase("catalogue.published-note", layers=tuple(f"{layer:.0f}" for layer in layers)),
     )

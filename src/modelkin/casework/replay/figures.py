@@ -10,6 +10,7 @@ import numpy as np
 from modelkin.casework import catalogue as draw
 from modelkin.figures import Chance, Figure, pearson_chance
 from modelkin.figures.comparison import z_histogram
+from modelkin.message import phrase
 
 from .facts import EXPERTS, WIDTH, Floats, PublishedFacts, load_facts
 from .matrices import DRAWS, SEED, full_z, random_matchings
@@ -17,7 +18,7 @@ from .norms import claimed_gap, explained_gap
 from .steps import step_size
 
 _PAIR = ("Solar-Open-100B", "GLM-4.5-Air")
-_KINDS = {"input": "input norm", "post": "post-attention norm"}
+_KINDS: Mapping[str, str] = {"input": phrase("catalogue.input-norm"), "post": phrase("catalogue.post-norm")}
 _THREE = ("Solar", "GLM", "Phi")
 _DARKEST = 0.9
 """Where the colours of the published figure of GLM and INTELLECT begin."""
@@ -83,19 +84,19 @@ def _sigma_figures(facts: PublishedFacts) -> dict[str, Figure]:
     far = np.array(known["layers"])
     claims = (
         draw.Claim(
-            label="Solar: layer 0, others",
+            label=phrase("catalogue.layer-zero-others", model="Solar"),
             cosine=float(np.mean(known["solar"])),
             expected=float((norms.rho_a[0] * norms.rho_a[far]).mean()),
             served="baseline",
         ),
         draw.Claim(
-            label="GLM: layer 0, others",
+            label=phrase("catalogue.layer-zero-others", model="GLM"),
             cosine=float(gap.low.mean()),
             expected=float(chance.low.mean()),
             served="baseline",
         ),
         draw.Claim(
-            label="Solar, GLM: same layer",
+            label=phrase("catalogue.pair-same-layer", a="Solar", b="GLM"),
             cosine=float(gap.high.mean()),
             expected=float(chance.high.mean()),
             served="evidence",
@@ -111,7 +112,7 @@ def _sigma_figures(facts: PublishedFacts) -> dict[str, Figure]:
             pairs,
             {"Solar": known["solar"], "GLM": known["glm"]},
             {"Solar": norms.rho_a[0] * norms.rho_a[far], "GLM": norms.rho_b[0] * norms.rho_b[far]},
-            title="Input norms: layer 0 with other layers of the same model",
+            title=phrase("catalogue.layer-zero"),
         ),
     }
 
@@ -123,10 +124,13 @@ def _pair_figures(facts: PublishedFacts) -> dict[str, Figure]:
         ]
         return [[1.0, values[0], values[1]], [values[0], 1.0, values[2]], [values[1], values[2], 1.0]]
 
-    roles = {"input norm": "input", "post-attention norm": "post", "keys": "k", "values": "v"}
+    names = {**_KINDS, "k": phrase("catalogue.keys"), "v": phrase("catalogue.values")}
     return {
         "confusion_pearson": draw.confusion(
-            {name: three(role) for name, role in roles.items()}, _THREE, measure="Pearson r", where="layer 20"
+            {name: three(role) for role, name in names.items()},
+            _THREE,
+            measure="Pearson r",
+            where=phrase("catalogue.layer-number", layer=20),
         ),
         "pearson_matrix": draw.pair_matrices({"Solar | GLM": facts.pearson.decoders}),
         "pair_matrices": draw.pair_matrices(
@@ -134,7 +138,7 @@ def _pair_figures(facts: PublishedFacts) -> dict[str, Figure]:
                 pair.replace("-", " | "): _legible(pair, table.decoders)
                 for pair, table in facts.abs_pearson.items()
             },
-            measure="|Pearson r|, read from a figure",
+            measure=phrase("catalogue.read-from-figure"),
             limits={
                 pair.replace("-", " | "): 1.0 if pair == "GLM-INTELLECT" else 0.1
                 for pair in facts.abs_pearson
@@ -150,29 +154,31 @@ def _legible(pair: str, matrix: Floats) -> Floats:
 
 
 def _tensor_figures(facts: PublishedFacts) -> dict[str, Figure]:
-    names = {"keys": "k", "values": "v", "queries, first rows": "q", "router": "router"}
+    tensors = {"keys": "k", "values": "v", "queries-first": "q", "router": "router"}
+    names: dict[str, str] = {phrase(f"catalogue.{key}"): tensor for key, tensor in tensors.items()}
     kinds = {kind: facts.window(tensor, "cosine") for kind, tensor in names.items()}
     counts = {
         kind: float(np.median((facts.window(tensor, "z") / facts.window(tensor, "cosine")) ** 2))
         for kind, tensor in names.items()
     }
-    kinds["embedding rows"], counts["embedding rows"] = facts.embedding_rows["cosine"], float(WIDTH)
+    rows = phrase("catalogue.embedding")
+    kinds[rows], counts[rows] = facts.embedding_rows["cosine"], float(WIDTH)
     null = random_matchings(EXPERTS, WIDTH, draws=DRAWS, seed=SEED)
     return {
-        "z_histogram": z_histogram(full_z(facts), title="z from the number of entries: keys and values"),
+        "z_histogram": z_histogram(full_z(facts), title=phrase("catalogue.z-entries")),
         "cosine_by_type": draw.distribution_by_type(
             {kind: {"Solar, GLM": values} for kind, values in kinds.items()},
-            measure="cosine",
+            measure=draw.COSINE,
             chance={kind: _entries_chance(count) for kind, count in counts.items()},
         ),
         # Not `matched_rows`: its null shuffles the rows themselves, which were not published.
         "matched_rows": draw.layer_curves(
             facts.router["layer"],
             {"Solar, GLM": facts.router["matched"]},
-            measure="mean cosine of matched rows",
-            title="Best-matched router rows, and the same search in noise",
+            measure=phrase("catalogue.matched-cosine"),
+            title=phrase("catalogue.matched-noise"),
             chance=Chance(
-                label=f"the same search in rows of normal numbers ({DRAWS} draws, full range)",
+                label=phrase("catalogue.search-normal", draws=DRAWS),
                 value=float(null.mean()),
                 low=float(null.min()),
                 high=float(null.max()),
@@ -184,9 +190,7 @@ def _tensor_figures(facts: PublishedFacts) -> dict[str, Figure]:
 
 def _entries_chance(count: float) -> Chance:
     reach = 1.96 / math.sqrt(count)
-    return Chance(
-        label=f"0 ± {reach:.4f}, if all entries were independent", value=0.0, low=-reach, high=reach
-    )
+    return Chance(label=phrase("catalogue.entries-chance", reach=reach), value=0.0, low=-reach, high=reach)
 
 
 def _changed(facts: PublishedFacts) -> Figure:
@@ -205,5 +209,5 @@ def _changed(facts: PublishedFacts) -> Figure:
         ulps,
         one_ulp=steps,
         names=("GLM-4.5-Air", "INTELLECT-3"),
-        what="Input norms",
+        what=phrase("catalogue.input-norms"),
     )

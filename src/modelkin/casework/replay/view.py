@@ -24,7 +24,7 @@ from modelkin.document.blocks import (
 )
 from modelkin.document.views.words import tone
 from modelkin.errors import UsageError, not_written
-from modelkin.figures import Format, draw
+from modelkin.figures import Format, alt_of, draw
 from modelkin.message import Value, say
 
 from .figures import CHAPTERS, replay_figures
@@ -82,19 +82,19 @@ def write_replay(
     With `figures`, also as PNG; the page and the document show the SVG.
     """
     place = Path(folder)
-    described = replay_figures()
-    alts = {name: figure.alt for name, figure in described.items()}
+    described, texts = replay_figures(), load_language(language)
+    alts = {name: alt_of(figure, texts) for name, figure in described.items()}
     markdown = replay_markdown(replay, language, alts=alts)
     formats: tuple[Format, ...] = ("png", "svg") if figures else ("svg",)
     paths = [
         path
         for name, figure in described.items()
-        for path in draw(figure, place / "figures", name, dpi=dpi, formats=formats)
+        for path in draw(figure, place / "figures", name, dpi=dpi, formats=formats, language=texts)
     ]
     images = {f"figures/{path.name}": path.read_bytes() for path in paths if path.suffix == ".svg"}
     page = replay_html(replay, language, alts=alts, images=images)
-    texts = {"replay.json": replay.to_json() + "\n", "REPLAY.md": markdown, "replay.html": page}
-    for name, text in texts.items():
+    files = {"replay.json": replay.to_json() + "\n", "REPLAY.md": markdown, "replay.html": page}
+    for name, text in files.items():
         try:
             (place / name).write_text(text, encoding="utf-8")
         except OSError as error:

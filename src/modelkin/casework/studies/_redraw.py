@@ -9,9 +9,10 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from modelkin.document import LANGUAGES, Language, load_language
 from modelkin.document.codec import Reader
 from modelkin.errors import FormatError, ModelkinError, NotFound
-from modelkin.figures import Animation, Format, animate, draw
+from modelkin.figures import Animation, Format, alt_of, animate, draw
 from modelkin.message import Message, say, told
 from modelkin.options import FetchOptions
 from modelkin.untrusted import JsonRefused, strict_object
@@ -55,23 +56,27 @@ def redraw_study(
         seed=manifest["seed"] if isinstance(manifest.get("seed"), int) else 0,
         fetch=FetchOptions(offline=True),
     )
-    return tuple(_steps(bench, Path(out) if out is not None else root, dpi, formats))
+    code = manifest.get("language")
+    language = load_language(code if code in LANGUAGES else "en")
+    return tuple(_steps(bench, Path(out) if out is not None else root, dpi, formats, language))
 
 
-def _steps(bench: Bench, place: Path, dpi: int, formats: Sequence[Format]) -> Iterator[Step]:
+def _steps(
+    bench: Bench, place: Path, dpi: int, formats: Sequence[Format], language: Language
+) -> Iterator[Step]:
     for item in bench.study.figures:
         where, name = (place / item.file).parent, Path(item.file).name
         try:
             made = item.make(bench)
             if isinstance(made, Animation):
-                animate(made, where, name, dpi=min(dpi, 80))
+                animate(made, where, name, dpi=min(dpi, 80), language=language)
             else:
-                draw(made, where, name, dpi=dpi, formats=formats)
+                draw(made, where, name, dpi=dpi, formats=formats, language=language)
         except (NotDone, ModelkinError) as error:
             reason = error.reason if isinstance(error, NotDone) else told(error)
             yield Step(id=item.file, kind=item.kind, status="skipped", reason=reason)
             continue
-        yield Step(id=item.file, kind=item.kind, status="done", reason=None, alt=made.alt)
+        yield Step(id=item.file, kind=item.kind, status="done", reason=None, alt=alt_of(made, language))
 
 
 def _file(root: Path, name: str, limit: int) -> bytes:

@@ -17,9 +17,9 @@ from tempfile import TemporaryDirectory
 
 from modelkin._version import __version__
 from modelkin.comparison import Comparison, compare
-from modelkin.document import LANGUAGES, write_folder
+from modelkin.document import LANGUAGES, Language, load_language, write_folder
 from modelkin.errors import ModelkinError, UsageError
-from modelkin.figures import Animation, Format, animate, draw
+from modelkin.figures import Animation, Format, alt_of, animate, draw
 from modelkin.message import Message, say, told
 from modelkin.model import Model, open_model
 from modelkin.options import CompareOptions, FetchOptions
@@ -75,7 +75,7 @@ def run_study(
         comparison, answer = _compare(bench, language, dpi, formats)
         experiments = tuple(_experiments(bench, progress))
         records = tuple(_record(bench, alias) for alias in opened)
-    figures = tuple(_figures(bench, dpi, formats, progress))
+    figures = tuple(_figures(bench, dpi, formats, load_language(language), progress))
     result = StudyResult(
         schema=SCHEMA,
         study=study.name,
@@ -168,11 +168,13 @@ def _experiments(bench: Bench, progress: Progress | None) -> Iterator[Step]:
         yield Step(id=item.id, kind=item.kind, status="done", reason=None)
 
 
-def _figures(bench: Bench, dpi: int, formats: Sequence[Format], progress: Progress | None) -> Iterator[Step]:
+def _figures(
+    bench: Bench, dpi: int, formats: Sequence[Format], language: Language, progress: Progress | None
+) -> Iterator[Step]:
     for item in bench.study.figures:
         bench.id = bench.folder.by = item.file
         try:
-            alt = _drawn(bench, item, dpi, formats)
+            alt = _drawn(bench, item, dpi, formats, language)
         except (NotDone, ModelkinError) as error:
             yield skipped_step(item.file, item.kind, error)
             continue
@@ -181,17 +183,16 @@ def _figures(bench: Bench, dpi: int, formats: Sequence[Format], progress: Progre
         yield Step(id=item.file, kind=item.kind, status="done", reason=None, alt=alt)
 
 
-def _drawn(bench: Bench, item: Drawing, dpi: int, formats: Sequence[Format]) -> str:
+def _drawn(bench: Bench, item: Drawing, dpi: int, formats: Sequence[Format], language: Language) -> str:
     made = item.make(bench)
     place, name = (bench.folder.root / item.file).parent, Path(item.file).name
     if isinstance(made, Animation):
-        paths: tuple[Path, ...] = (animate(made, place, name, dpi=min(dpi, 80)),)
-        alt = made.alt
+        paths: tuple[Path, ...] = (animate(made, place, name, dpi=min(dpi, 80), language=language),)
     else:
-        paths, alt = draw(made, place, name, dpi=dpi, formats=formats), made.alt
+        paths = draw(made, place, name, dpi=dpi, formats=formats, language=language)
     for path in paths:
         bench.folder.note(str(path.relative_to(bench.folder.root).as_posix()))
-    return alt
+    return alt_of(made, language)
 
 
 def missing_models(bench: Bench) -> tuple[MissingModel, ...]:

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from modelkin.document import plain
-from modelkin.message import Message, joined, say
+from modelkin.document.codec import Reader
+from modelkin.message import Message, Phrase, joined, say
 from modelkin.model import Model
 from modelkin.options import FetchOptions
 
@@ -98,13 +99,28 @@ class Bench:
 def shown(
     title: str, rows: Sequence[Mapping[str, object]], columns: Sequence[str] | None = None, **values: object
 ) -> dict[str, object]:
-    """Describe a table of a report: keys of texts for title and columns, plain cells."""
+    """Describe a table of a report: keys of texts for title and columns, plain cells.
+
+    What is said in a cell is English there, and a message beside the rows.
+    """
     names = list(columns if columns is not None else rows[0] if rows else ())
+    cells = [[row.get(name) for name in names] for row in rows]
+    told = [
+        {"row": i, "column": j, "cell": cell.said if isinstance(cell, Phrase) else cell}
+        for i, row in enumerate(cells)
+        for j, cell in enumerate(row)
+        if isinstance(cell, Message | Phrase)
+    ]
+    described: dict[str, object] = {"title": title, "values": values, "columns": names, "rows": cells}
+    return described | {"messages": told} if told else described
+
+
+def said_cells(table: Mapping[str, Any]) -> dict[tuple[int, int], Message]:
+    """Return what a saved table of a report says, by row and column."""
+    saved = Reader("report")
     return {
-        "title": title,
-        "values": values,
-        "columns": names,
-        "rows": [[row.get(name) for name in names] for row in rows],
+        (item["row"], item["column"]): saved.said(Message, "cell", item, "messages")
+        for item in table.get("messages", ())
     }
 
 

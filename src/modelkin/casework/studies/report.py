@@ -35,7 +35,7 @@ from modelkin.document.numbers import brief_text, value_text
 from modelkin.message import Message
 from modelkin.untrusted import visible
 
-from .bench import Bench
+from .bench import Bench, said_cells
 from .result import Step, StudyResult
 from .spec import Drawing
 
@@ -259,9 +259,17 @@ class _StudyReport:
         """Yield a table; a long one is collapsed."""
         words = study_language(self.result.language)
         title, rows = self.say(f"table.{item['title']}", **item["values"]), item["rows"]
+        told = said_cells(item)
         cells = (
-            [words.word("word", cell) if isinstance(cell, str) else _shown(cell) for cell in row]
-            for row in rows[:MOST_ROWS]
+            [
+                self.tell(told[i, j])
+                if (i, j) in told
+                else words.word("word", cell)
+                if isinstance(cell, str)
+                else _shown(cell)
+                for j, cell in enumerate(row)
+            ]
+            for i, row in enumerate(rows[:MOST_ROWS])
         )
         numeric = [
             place

@@ -50,7 +50,7 @@ class Configs(Experiment, tag="configs"):
                 "of_a": field.candidate,
                 "of_b": field.base,
                 "status": field.status,
-                "meaning": None if field.meaning is None else str(field.meaning),
+                "meaning": field.meaning,
             }
             for field in found.fields
             if field.group != "bookkeeping"

@@ -268,8 +268,8 @@ def _baseline_tables(found: MatrixResult) -> list[dict[str, object]]:
         {
             **asdict(item),
             **(asdict(item.null) if item.null else {}),
-            "scope": str(item.scope),
-            "reason": None if item.reason is None else str(item.reason),
+            "scope": item.scope,
+            "reason": item.reason,
         }
         for item in found.baselines
         if item.scope.code != "scope.offset" and item.measure in _SUMMED

@@ -15,7 +15,7 @@ from modelkin.casework.studies.reading import NORM, AliasPair, Controls, Earlier
 from modelkin.casework.studies.saved import AllSaved, load_vectors, optional
 from modelkin.casework.studies.spec import Experiment
 from modelkin.describe.measures import MEASURES, Pairs, Stack, measured
-from modelkin.message import Message, say
+from modelkin.message import Message, phrase, say
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,11 +66,11 @@ class Argument(Experiment, tag="claim"):
         shuffled = sigmas(_values(zero[b], "expected"), _values(cross, "expected"))
         fair = sigmas(_values(among[b], "cosine"), _values(cross, "cosine"))
         groups = {
-            f"{bench.name(a)}, layer {self.zero} with others": zero[a],
-            f"{bench.name(b)}, layer {self.zero} with others": zero[b],
+            phrase("study.zero-with-others", model=bench.name(a), layer=self.zero): zero[a],
+            phrase("study.zero-with-others", model=bench.name(b), layer=self.zero): zero[b],
             bench.names(a, b): cross,
-            f"{bench.name(a)}, other layers": among[a],
-            f"{bench.name(b)}, other layers": among[b],
+            phrase("study.other-layers", model=bench.name(a)): among[a],
+            phrase("study.other-layers", model=bench.name(b)): among[b],
             **{key: item for key, item in others.items() if not isinstance(item, Message)},
         }
         for key, item in others.items():
@@ -92,7 +92,7 @@ class Argument(Experiment, tag="claim"):
                 "same_arithmetic_on_expectations": shuffled,
                 "without_layer_zero": fair,
                 "controls": {
-                    key: str(item)
+                    key: item
                     if isinstance(item, Message)
                     else sigmas(_values(zero[b], "cosine"), _values(item, "cosine"))
                     for key, item in others.items()

@@ -16,14 +16,9 @@ from modelkin.casework.studies.saved import both_vectors, far_apart, load_vector
 from modelkin.casework.studies.spec import Drawing
 from modelkin.describe.measures import MeasureTable, find_measure
 from modelkin.figures import Figure
-from modelkin.message import say
+from modelkin.message import Message, phrase, say
 
 from . import _plot as plot
-
-_SHARED_DIMENSIONS = (
-    "Rows of a matrix share their dimensions, so unrelated matrices scatter more than shuffled entries: "
-    "a value outside the band of a matrix has to be held against controls."
-)
 
 
 class LayerCurves(plot.OfPair, tag="layer-curves"):
@@ -43,9 +38,9 @@ class LayerCurves(plot.OfPair, tag="layer-curves"):
             next(iter(found.values())).layers,
             plot.by_role(found),
             measure=title,
-            title=f"{title} of {a} and {b} by layer",
+            title=phrase("catalogue.pair-by-layer", measure=title, a=a, b=b),
             **({"chance": chance} if alike else {"expected": plot.by_role(found, "expected")}),
-            note=_SHARED_DIMENSIONS if alike and len(lengths) > 1 else "",
+            note=phrase("catalogue.shared-dimensions") if alike and len(lengths) > 1 else "",
         )
 
 
@@ -90,12 +85,12 @@ class WithControls(plot.OfPair, tag="with-controls"):
         table = self.table(bench)
         kinds = {}
         for role, main in self.curves(bench, table, self.measure).items():
-            controls: dict[str, plot.Values | str] = {}
+            controls: dict[str, plot.Values | Message] = {}
             for control in self.controls:
                 for name in self.pair:
                     item = plot.curve(table, role, name, control, self.measure).over(main.layers)
                     controls[bench.names(name, control)] = (
-                        str(bench.missing[control])
+                        bench.missing[control]
                         if control in bench.missing
                         else item.values
                         if item.known
@@ -114,13 +109,13 @@ class WithControls(plot.OfPair, tag="with-controls"):
         )
 
 
-def _why(table: MeasureTable, role: str, a: str, b: str) -> str:
+def _why(table: MeasureTable, role: str, a: str, b: str) -> Message:
     part = table.where(role=role)
     for first, second in ((a, b), (b, a)):
         for row in part.where(model_a=first, model_b=second):
             if row.reason:
-                return str(row.reason)
-    return "it was not measured"
+                return row.reason
+    return say("catalogue.it-was-not")
 
 
 class Comprehensive(plot.OfPair, tag="comprehensive"):
@@ -174,7 +169,7 @@ class Proof(plot.OfPair, tag="proof"):
             mismatched,
             names=self.both(bench),
             n=min(item.n for item in cosine.values()),
-            distance=f"{self.distance} apart",
+            distance=self.distance,
         )
 
 

@@ -15,7 +15,7 @@ from modelkin.casework.studies.saved import Floats, expected_cells
 from modelkin.casework.studies.spec import Drawing
 from modelkin.describe.measures import MeasureTable, find_measure
 from modelkin.figures import Figure
-from modelkin.message import say
+from modelkin.message import phrase, say
 
 from . import _plot as plot
 
@@ -36,7 +36,7 @@ class LayerPairBars(plot.OfModels, tag="layer-pairs"):
             labels,
             values,
             expected,
-            title=f"{plot.role_name(self.role)}: cosines of layers within each model",
+            title=phrase("catalogue.layers-within", role=plot.role_name(self.role)),
             zoom=self.zoom,
             styles=plot.model_styles(bench),
         )
@@ -59,7 +59,7 @@ def _pair_cells(
             expected[bench.name(alias)] = tuple(row.expected if row else None for row in rows)
     if not values:
         raise NotDone(say("study.no-model-layers"))
-    return [f"{i} and {j}" for i, j in pairs], values, expected
+    return [phrase("catalogue.two-layers", i=i, j=j) for i, j in pairs], values, expected
 
 
 class AtLayer(plot.OfModels):
@@ -108,12 +108,12 @@ class ModelMatrix(AtLayer, tag="model-matrix"):
 
     def make(self, bench: Bench) -> Figure:
         kept, values, expected = self.cells(bench)
-        groups = [bench.study.models[alias].group or "other" for alias in kept]
+        groups = [bench.study.models[alias].group or phrase("component.other") for alias in kept]
         return catalogue.model_matrix(
             [bench.name(alias) for alias in kept],
             values,
             measure=plot.title_of(self.measure),
-            title=f"{plot.role_name(self.role)}, layer {self.layer}",
+            title=phrase("figure.one_layer", component=plot.role_name(self.role), layer=self.layer),
             expected=expected,
             groups=groups if self.groups else None,
             related=[
@@ -187,20 +187,22 @@ class MeasureComparison(plot.OfModels, tag="measure-comparison"):
     def make(self, bench: Bench) -> Figure:
         """Draw what was measured."""
         table = self.table(bench)
-        panels = {
-            f"pairs, layer {self.layer}": {
+        panels: dict[str, dict[str, catalogue.Measured | None]] = {
+            phrase("catalogue.pairs-layer", layer=self.layer): {
                 bench.names(a, b): _measured(table, self.role, a, b, self.layer, self.layer)
                 for a, b in self.pairs
             },
-            "within models": {
-                f"{bench.name(alias)}, {i} and {j}": _measured(table, self.role, alias, alias, i, j)
+            phrase("catalogue.within-models"): {
+                phrase("catalogue.model-layers", model=bench.name(alias), i=i, j=j): _measured(
+                    table, self.role, alias, alias, i, j
+                )
                 for alias in self.models
                 for i, j in self.layer_pairs
             },
         }
         if self.random is not None:
             rows = bench.folder.read_json(bench.earlier(self.random))["rows"]
-            panels["independent normal vectors"] = {
+            panels[phrase("catalogue.normal-vectors")] = {
                 row["what"]: catalogue.Measured(
                     cosine=row["cosine"], pearson=row["pearson"], expected=row["closed_form"]
                 )

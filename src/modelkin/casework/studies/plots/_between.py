@@ -8,13 +8,13 @@ from typing import Literal
 import numpy as np
 
 from modelkin.casework import catalogue
-from modelkin.casework.studies.bench import Bench, NotDone
+from modelkin.casework.studies.bench import Bench, NotDone, said_cells
 from modelkin.casework.studies.reading import COSINE, Alias, LayerNumber, LayerOf, MeasureName
 from modelkin.casework.studies.saved import Floats, expected_cells, square
 from modelkin.casework.studies.spec import Drawing
-from modelkin.describe.measures import MEASURES, MeasureTable, find_measure
+from modelkin.describe.measures import MeasureTable, find_measure
 from modelkin.figures import Chance, Figure
-from modelkin.message import Message, joined, say
+from modelkin.message import Message, Phrase, joined, phrase, say
 
 from . import _plot as plot
 
@@ -32,7 +32,7 @@ class DistributionByType(plot.OfRoles, tag="distribution-by-type"):
         table = self.table(bench)
         values: dict[str, dict[str, Sequence[float | None]]] = {}
         chance: dict[str, Chance] = {}
-        reasons: dict[str, str] = {}
+        reasons: dict[str, Message] = {}
         for role in self.roles or table.distinct("role"):
             kind = plot.role_name(role)
             found = [_best_view(table, role, *pair, self.measure) for pair in self.pairs]
@@ -42,13 +42,14 @@ class DistributionByType(plot.OfRoles, tag="distribution-by-type"):
             first = next((item for item in found if item.known), None)
             if first is None:
                 part = table.where(role=role, measure=find_measure(self.measure).name)
-                reasons[kind] = next((str(row.reason) for row in part if row.reason), "it was not measured")
+                why = (row.reason for row in part if row.reason)
+                reasons[kind] = next(why, say("catalogue.it-was-not"))
             elif plot.is_correlation(self.measure):
                 chance[kind] = plot.chance_of(first.n)
             else:
                 expected = first.mean_expected
                 chance[kind] = Chance(
-                    label="expected if shuffled, first pair",
+                    label=phrase("catalogue.expected-first"),
                     value=float("nan") if expected is None else expected,
                 )
         if not chance:
@@ -94,6 +95,8 @@ class ClaimedEvidence(Drawing, tag="claimed-evidence"):
     def make(self, bench: Bench) -> Figure:
         document = self.document(bench)
         base, evidence = document["baseline"], document["evidence"]
+        told = said_cells(document["report"]["tables"][0])
+        labels = {key: Phrase(told[i, 0]) for i, key in enumerate(document["groups"]) if (i, 0) in told}
         claims = []
         for key in document["groups"] if self.groups else [*base, evidence]:
             item = document["groups"][key]
@@ -102,7 +105,7 @@ class ClaimedEvidence(Drawing, tag="claimed-evidence"):
             served: Literal["baseline", "evidence", "beside"] = (
                 "baseline" if key in base else "evidence" if key == evidence else "beside"
             )
-            claims.append(catalogue.Claim(label=key, served=served, **item))
+            claims.append(catalogue.Claim(label=labels.get(key, key), served=served, **item))
         return catalogue.claimed_evidence(
             claims,
             difference=document["claim"]["difference"],
@@ -193,24 +196,24 @@ class ConfusionView(plot.OfModels, tag="confusion"):
         return catalogue.confusion(
             matrices,
             labels,
-            measure=MEASURES[measure].title,
+            measure=plot.title_of(measure),
             where=where,
             signed=measure in _SIGNED,
             expected=expected or None,
-            refused={role: str(reason) for role, reason in refused.items()},
+            refused=refused,
         )
 
     def _where(self, bench: Bench) -> str:
         if self.model is not None:
             plot.need(bench, self.model)
-            return f"within {bench.name(self.model)}"
+            return phrase("catalogue.within", model=bench.name(self.model))
         if self.layers_of:
             if not set(self.present(bench)) <= set(self.layers_of):
                 raise NotDone(say("study.layer-of-each"))
             return ", ".join(f"{bench.name(alias)} {number}" for alias, number in self.layers_of.items())
         if self.layer is None:
             raise NotDone(say("study.needs-layer"))
-        return f"layer {self.layer}"
+        return phrase("catalogue.layer-number", layer=self.layer)
 
     def _models(self, bench: Bench, part: MeasureTable, measure: str, role: str) -> Square | None:
         layer: int | Mapping[str, int] = self.layers_of or self.layer or 0
@@ -229,7 +232,11 @@ class ConfusionView(plot.OfModels, tag="confusion"):
 def _layers(part: MeasureTable, measure: str, role: str, model: str) -> Square | None:
     grid = part.matrix(measure=measure, role=role, model_a=model, model_b=model)
     cells, layers, chance = square(grid, measure)
-    return ([f"layer {layer}" for layer in layers], cells, chance) if grid.values.count() else None
+    return (
+        ([phrase("catalogue.layer-number", layer=layer) for layer in layers], cells, chance)
+        if grid.values.count()
+        else None
+    )
 
 
 PLOTS: tuple[type[Drawing], ...] = (

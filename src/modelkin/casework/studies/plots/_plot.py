@@ -14,21 +14,22 @@ from modelkin.casework.studies.reading import Aliases, AliasPair, LayerNumber, R
 from modelkin.casework.studies.spec import Drawing
 from modelkin.describe.measures import LayerMatrix, MeasureTable, find_measure
 from modelkin.figures import Chance, Style, pearson_chance, series_styles
-from modelkin.message import say
+from modelkin.message import phrase, say
 
 LayerPairs = Annotated[tuple[tuple[LayerNumber, LayerNumber], ...], Meta(min_length=1, max_length=40)]
 PairList = Annotated[tuple[AliasPair, ...], Meta(min_length=1, max_length=60)]
 Values = tuple[float | None, ...]
+COSINE = phrase("catalogue.cosine")
 _ROLES = {
-    "attention_norm": "input norm",
-    "mlp_norm": "post-attention norm",
-    "norm_pre": "input norm",
-    "norm_post": "post-attention norm",
+    "attention_norm": phrase("catalogue.input-norm"),
+    "mlp_norm": phrase("catalogue.post-norm"),
+    "norm_pre": phrase("catalogue.input-norm"),
+    "norm_post": phrase("catalogue.post-norm"),
     "attention_query": "q_proj",
     "attention_key": "k_proj",
     "attention_value": "v_proj",
     "attention_output": "o_proj",
-    "router_bias": "router bias",
+    "router_bias": phrase("catalogue.router-bias"),
 }
 
 
@@ -91,7 +92,8 @@ def is_correlation(measure: str) -> bool:
 
 def title_of(measure: str) -> str:
     """Return the title of a measure, given any of its names."""
-    return find_measure(measure).title
+    found = find_measure(measure)
+    return COSINE if found.name == "cosine" else found.title
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,7 @@ from modelkin.casework.studies.reading import AliasPair
 from modelkin.casework.studies.saved import Floats, load_vectors
 from modelkin.casework.studies.spec import Drawing
 from modelkin.figures import Animation, Figure
-from modelkin.message import say
+from modelkin.message import phrase, say
 
 from . import _plot as plot
 
@@ -48,12 +48,16 @@ class VocabularyMapping(Drawing, tag="vocabulary-mapping"):
         level = document["background"]["of_smaller"]
         own = {item["name"]: item["only_candidate"] for item in document["classes"] if item["only_candidate"]}
         high = document["high_ids"]["classes"] if document["high_ids"] else {}
+        none: dict[str, int] = {phrase("catalogue.none"): 0}
         return catalogue.vocabulary_mapping(
             ([int(row[f"id_{a}"]) for row in rows], [int(row[f"id_{b}"]) for row in rows]),
             names=(bench.name(a), bench.name(b)),
-            own=own or {"none": 0},
-            high=high or {"none": 0},
-            background={"lowest": level["low"], "highest": level["high"]},
+            own=own or none,
+            high=high or none,
+            background={
+                phrase("catalogue.lowest"): level["low"],
+                phrase("catalogue.highest"): level["high"],
+            },
             overlap=document["tokens"]["of_smaller"],
             seed=bench.seed,
         )
