@@ -83,3 +83,11 @@ def test_numbers_that_no_quantiser_touched_are_on_no_levels(error):
     gain = np.exp(0.4 * RNG.normal(size=256)).astype(np.float32)
     made = quantised(RNG.standard_t(4, size=(64, 256)), error, gain, levels=0)
     assert levels_before(*made, gain) is None
+
+
+def test_levels_are_found_in_lines_too_short_to_hit_one_twice():
+    gain = np.ones(24, np.float32)
+    made = quantised(RNG.normal(size=(64, 24)), 3e-6, gain, levels=127)
+    found = levels_before(*made, gain)
+    assert found is not None
+    assert (found[0].bits, found[0].group) == (8, 24)

@@ -285,6 +285,11 @@ def levels_before(turned: Floats, steps: Floats, gain: Floats) -> tuple[Lattice,
     own = np.median(noise, axis=1, keepdims=True)
     own = np.asarray(np.where(own > 0, own, 1.0), np.float32)
     plain, noise = np.asarray(turned / gain / own, np.float32), np.asarray(noise / own, np.float32)
+    if plain.shape[1] <= _MOST_LEVELS:
+        # Hardly two numbers of a short line share a level: there is nothing to gather.
+        short = find_lattice(plain, np.ones_like)
+        if short is not None and short.group == plain.shape[1]:
+            return short, np.asarray(level_steps(plain, short) * own * np.abs(gain), np.float32)
     for size in group_sizes(plain.shape[1]):
         whole = plain.shape[1] // size * size
         groups, blurs = (values[:, :whole].reshape(-1, size) for values in (plain, noise))
