@@ -334,6 +334,7 @@ def test_a_contradicting_shape_is_reported():
     ((unknown),) = architecture.unknown
     assert unknown.name == "model.layers.1.self_attn.q_proj.weight"
     assert str(unknown.reason) == "expected heads*qk_dim x residual = 48x32, got 48x16"
+    assert architecture.contradicted
 
 
 def test_a_wrong_number_of_axes_is_reported():
@@ -358,6 +359,7 @@ def test_an_added_tensor_is_unknown_and_the_rest_is_not():
     config, shapes = recorded("llama")
     architecture = detect(config, shapes | {"model.layers.0.adapter.weight": (4, 32)})
     assert [unknown.name for unknown in architecture.unknown] == ["model.layers.0.adapter.weight"]
+    assert not architecture.contradicted
     assert architecture.family == "llama"
 
 

@@ -116,6 +116,7 @@ class _Reading:
     unknown: list[UnknownTensor]
     other: list[OtherTensor]
     vocab: int | None
+    contradicted: bool
 
     @property
     def explained(self) -> float:
@@ -182,6 +183,7 @@ def _read(
         unknown=unknown,
         other=[OtherTensor(name=name, component=what) for name, what in others if what is not None],
         vocab=_embedding_rows(found, shapes),
+        contradicted=any(isinstance(plan, Message) for plan in plans.values()),
     )
 
 
@@ -260,6 +262,7 @@ def _assemble(reading: _Reading, model_type: str | None, notes: list[Message]) -
         unknown=tuple(reading.unknown),
         other=tuple(reading.other),
         notes=tuple(notes),
+        contradicted=reading.contradicted,
     )
 
 

@@ -136,6 +136,8 @@ class Architecture:
         What was odd.
     guessed
         Whether names said nothing, and roles were guessed from shapes and order.
+    contradicted
+        Whether some tensor has another shape than the sizes of the config lead to.
     """
 
     family: str | None
@@ -157,6 +159,7 @@ class Architecture:
     other: tuple[OtherTensor, ...] = field(repr=False)
     notes: tuple[Message, ...]
     guessed: bool = False
+    contradicted: bool = False
     _index: dict[_Key, _ByExpert] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:

@@ -17,8 +17,6 @@ _LAYERED = frozenset({"attention", "mlp", "experts", "router", "residual"})
 WIDTHS = ("residual", "mlp", "heads", "kv_heads", "expert_mlp", "experts")
 """Sizes whose change is a change of width, each reported by name."""
 _HEADS = ("heads", "kv_heads")
-_CONTRADICTED = "structure.expected"
-"""Why a tensor has no role if its shape is not the one that the config leads to."""
 _BARE = {
     "token-tables-only": "same-tables",
     "coordinates-only": "same-coordinates",
@@ -97,7 +95,7 @@ def changed_widths(mine: Architecture, theirs: Architecture) -> list[str]:
     """
     sizes = mine.sizes, theirs.sizes
     names = [name for name in WIDTHS if _differ(*sizes, name)]
-    believed = not any(item.reason.code == _CONTRADICTED for side in (mine, theirs) for item in side.unknown)
+    believed = not (mine.contradicted or theirs.contradicted)
     return [name for name in names if name not in _HEADS or (believed and not _same_rows(*sizes))]
 
 
