@@ -139,6 +139,23 @@ def test_nobody_imports_past_a_facade():
     assert wrong == []
 
 
+def test_what_a_facade_exports_is_imported_from_it():
+    homes = {
+        (package_of(path), name): module
+        for path in FILES
+        if path.name == "__init__.py" and path.parent != ROOT
+        for module, name in imports(path, package_of(path))
+    }
+    wrong = [
+        f"{module_of(path)} imports {module}.{name}"
+        for path in FILES
+        for module, name in imports(path, package_of(path))
+        if homes.get((owner := module.rpartition(".")[0], name)) == module
+        if not f"{package_of(path)}.".startswith(f"{owner}.")
+    ]
+    assert wrong == []
+
+
 def _is_private(part: str) -> bool:
     return part.startswith("_") and not part.startswith("__")
 

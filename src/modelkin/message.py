@@ -25,7 +25,7 @@ class Message:
 
     def __str__(self) -> str:
         """Return the English sentence."""
-        from modelkin.document.language import ENGLISH
+        from modelkin.document import ENGLISH
 
         return ENGLISH.tell(self)
 

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from modelkin.comparison import Comparison, compare
-from modelkin.document.language import ENGLISH
+from modelkin.document import ENGLISH
 from modelkin.model import Model, open_model
 from modelkin.options import CompareOptions
 from modelkin.progress import Progress

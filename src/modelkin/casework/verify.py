@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Literal
 
 from modelkin._version import __version__
-from modelkin.comparison import Comparison, compare
+from modelkin.comparison import Comparison, ModelSummary, compare
 from modelkin.comparison.case import weight_digests
-from modelkin.comparison.record import ModelSummary, RangeRecord
+from modelkin.comparison.record import RangeRecord
 from modelkin.document import LANGUAGES, document_files
 from modelkin.errors import FormatError, ModelkinError, NotFound, UsageError
 from modelkin.message import Message, joined, say, told

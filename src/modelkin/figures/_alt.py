@@ -14,7 +14,7 @@ from .clipping import remarks
 from .values import Numbers, brief, known, mean
 
 if TYPE_CHECKING:
-    from modelkin.document.language import Language
+    from modelkin.document import Language
 
 _MANY = 12
 """More bars than this are told by their range."""

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from PIL.Image import Image
     from PIL.PngImagePlugin import PngInfo
 
-    from modelkin.document.language import Language
+    from modelkin.document import Language
 
 Format = Literal["png", "svg"]
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,120}")
@@ -68,7 +68,7 @@ def renderings(
 
     Words are drawn in English if no `language` is given, or no font of this machine has its letters.
     """
-    from modelkin.document.language import ENGLISH
+    from modelkin.document import ENGLISH
 
     from ._layout import lay_out
     from .pen import settings
@@ -108,7 +108,7 @@ def animate(
     """Draw an animation into the file ``name.gif`` of a folder; return its path."""
     from PIL import Image
 
-    from modelkin.document.language import ENGLISH
+    from modelkin.document import ENGLISH
 
     from ._layout import lay_out
     from .pen import settings
@@ -139,7 +139,7 @@ def animate(
 
 def _drawable(language: Language) -> Language:
     """Return the language, or English if no font has its letters."""
-    from modelkin.document.language import ENGLISH
+    from modelkin.document import ENGLISH
 
     from .pen import can_draw
 

@@ -100,7 +100,7 @@ class Figure(Record, frozen=True, kw_only=True):
         if self.columns < 1:
             raise UsageError(self.title, say("problem.one-column", got=self.columns))
         if not self.alt:
-            from modelkin.document.language import ENGLISH
+            from modelkin.document import ENGLISH
 
             from ._alt import alt_text
 
@@ -133,7 +133,7 @@ class Animation:
     @property
     def alt(self) -> str:
         """Text that replaces the moving picture."""
-        from modelkin.document.language import ENGLISH
+        from modelkin.document import ENGLISH
 
         from ._alt import alt_of
 

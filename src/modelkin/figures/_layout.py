@@ -45,7 +45,7 @@ from .pen import Pen
 from .theme import Theme
 
 if TYPE_CHECKING:
-    from modelkin.document.language import Language
+    from modelkin.document import Language
 
 NARROW = 4.4
 """Inches of a drawing for a phone: at 360 pixels its letters are still 9 pixels high."""

@@ -12,7 +12,7 @@ from .marks import Bars, HeatMap, Histogram, Intervals, Lines, Ridges, Scatter
 from .values import Numbers, known
 
 if TYPE_CHECKING:
-    from modelkin.document.language import Language
+    from modelkin.document import Language
 
 
 def remarks(panel: Panel, language: Language) -> tuple[str, ...]:

@@ -23,7 +23,7 @@ from ._text import readable, shortened
 from .theme import Theme
 
 if TYPE_CHECKING:
-    from modelkin.document.language import Language
+    from modelkin.document import Language
 
 _FALLBACKS = ("Noto Sans CJK KR", "Noto Sans KR", "NanumGothic", "Malgun Gothic", "Apple SD Gothic Neo")
 """Fonts with Hangul and Han, used if installed; DejaVu Sans comes with matplotlib."""

@@ -17,7 +17,7 @@ from typing import final
 import numpy as np
 import numpy.typing as npt
 
-from modelkin.comparison.alignment.residual import polar_factor
+from modelkin.comparison.alignment import polar_factor
 from modelkin.message import Message, say
 
 from ._interface import RawScore, ReferenceMethod, ReferencePair, Wanted

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from modelkin import figures as fig
-from modelkin.document.language import ENGLISH, Language
+from modelkin.document import ENGLISH, Language
 from modelkin.message import phrase
 
 from .rates import Rates

@@ -5,11 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from modelkin.document import load_language, render_html, render_markdown, size_text, to_json
+from modelkin.document import (
+    ENGLISH,
+    Language,
+    load_language,
+    render_html,
+    render_markdown,
+    size_text,
+    to_json,
+)
 from modelkin.document.blocks import Block, Bullets, Heading, Paragraph, Picture, Section, Table, table
 from modelkin.document.codec import schemas
 from modelkin.document.folder import write_files
-from modelkin.document.language import ENGLISH, Language
 from modelkin.figures import figure_to_json, renderings
 from modelkin.message import Message
 from modelkin.untrusted import csv_text

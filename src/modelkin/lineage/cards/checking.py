@@ -8,8 +8,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 
 from modelkin._version import __version__
-from modelkin.comparison.record import Comparison, model_summary
-from modelkin.comparison.stages import compare
+from modelkin.comparison import Comparison, compare
+from modelkin.comparison.record import model_summary
 from modelkin.errors import ModelkinError
 from modelkin.lineage.merge_result import MergeResult
 from modelkin.lineage.merging import explain_merge

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from modelkin.comparison.record import ModelSummary
+from modelkin.comparison import ModelSummary
 from modelkin.message import Message
 from modelkin.written import JsonRecord
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from modelkin.comparison.record import Comparison
+from modelkin.comparison import Comparison
 from modelkin.errors import ModelkinError
 from modelkin.lineage.kept_rows import kept_rows
 from modelkin.lineage.tree_facts import agreed_parent, facts_of
