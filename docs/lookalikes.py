@@ -2,7 +2,9 @@
 
 ``make lookalikes``: the kept models of ``tests/lookalikes`` and partial copies of the zoo, at standard and
 deep depth; some minutes. ``--train DIR`` trains the lookalikes anew first (needs the extra ``lab``) and reads
-them from there. Writes the facts to ``docs/lookalikes.json`` and their table into ``docs/verdicts.md``.
+them from there. ``--kinds DIR`` trains several students and partial copies of every kind at two widths, half
+an hour on one core, and compares those too; a stopped run resumes. Writes the facts to
+``docs/lookalikes.json`` and their tables into ``docs/verdicts.md``.
 """
 
 from __future__ import annotations
@@ -11,6 +13,9 @@ import argparse
 import json
 import os
 import sys
+from collections import Counter
+from collections.abc import Iterator
+from itertools import combinations, groupby
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +29,9 @@ import modelkin as mk  # noqa: E402
 from modelkin.options import Depth  # noqa: E402
 
 PAGE, FACTS = ROOT / "docs" / "verdicts.md", ROOT / "docs" / "lookalikes.json"
-BEGIN, END = "<!-- begin lookalikes -->", "<!-- end lookalikes -->"
+N_OF_KIND = 3
+SIBLINGS = ("last", "all")
+"""Kinds of students that are also compared with each other."""
 DEPTHS: tuple[Depth, ...] = ("standard", "deep")
 ALIKE = [
     ("masked-2", "masked-1", "trained under the same mask"),
@@ -61,9 +68,76 @@ def compared(candidate: Path, base: Path, how: str) -> dict[str, Any]:
             "reading": verdict.reading,
             "log10_p": verdict.log10_p,
             "shared": sorted(name for name, item in verdict.components.items() if item.conclusion.related),
+            "untested": sorted(
+                name for name, item in verdict.components.items() if item.conclusion.related is None
+            ),
         }
     print(row, flush=True)
     return row
+
+
+def of_kinds(folder: Path) -> Iterator[tuple[dict[str, Any], Path, Path]]:
+    """Train several models of each kind at both widths, and yield what to compare."""
+    from tests.casework.lab.lookalikes import build, load_kinds, model_of_kind, teacher_of_kinds
+
+    for wide in (False, True):
+        teacher = teacher_of_kinds(wide=wide)
+        build(teacher, folder)
+        for name, kind in load_kinds().items():
+            made = [model_of_kind(name, seed, wide=wide) for seed in range(N_OF_KIND)]
+            facts = {
+                "kind": name,
+                "how": kind.how,
+                "student": kind.student,
+                "width": teacher.name.split("-")[1],
+            }
+            for recipe in made:
+                build(recipe, folder)
+                yield facts, folder / recipe.name, folder / teacher.name
+            if name in SIBLINGS:
+                facts |= {"kind": f"siblings-{name}", "how": f"two: each a {kind.how}"}
+                for one, two in combinations(made, 2):
+                    yield facts, folder / two.name, folder / one.name
+
+
+def measured(folder: Path, rows: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Compare the models of all kinds; those that were compared before are taken as they are."""
+    known = {row["pair"]: row for row in rows}
+    for facts, candidate, base in of_kinds(folder):
+        pair = f"{candidate.name}, {base.name}"
+        yield known.get(pair) or {**compared(candidate, base, facts["how"]), **facts}
+
+
+def kinds_table(rows: list[dict[str, Any]]) -> str:
+    """Write how often models of each kind are read as students, and how all others are read."""
+    lines = [
+        "| what it has of the other | width | pairs | `coordinates-so-far` at standard depth | "
+        "`coordinates-only` at deep depth | otherwise at deep depth |",
+        "| --- | --- | --- | --- | --- | --- |",
+    ]
+    for _, group in groupby(rows, key=lambda row: (row["kind"], row["width"])):
+        pairs = list(group)
+        how = pairs[0]["how"] if pairs[0]["student"] else f"partial copy: {pairs[0]['how']}"
+        other = Counter(told(row) for row in pairs if row["deep"]["reading"] != "coordinates-only")
+        lines.append(
+            f"| {how} | {pairs[0]['width']} | {len(pairs)} | {read_as(pairs, 'coordinates-so-far')} | "
+            f"{read_as(pairs, 'coordinates-only')} | "
+            f"{'; '.join(f'{n} {what}' for what, n in other.most_common())} |"
+        )
+    return "\n".join(lines)
+
+
+def read_as(rows: list[dict[str, Any]], reading: str) -> int:
+    """Count the rows with a reading, at the depth that it belongs to."""
+    depth = "deep" if reading == "coordinates-only" else "standard"
+    return sum(row[depth]["reading"] == reading for row in rows)
+
+
+def told(row: dict[str, Any]) -> str:
+    """Name what a comparison concluded at deep depth, and in what."""
+    deep = row["deep"]
+    shared = f" ({', '.join(deep['shared'])})" if deep["reading"] is None and deep["shared"] else ""
+    return f"`{deep['reading'] or deep['conclusion']}`{shared}"
 
 
 def table(rows: list[dict[str, Any]]) -> str:
@@ -85,7 +159,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--train", type=Path, help="train the models anew into this folder")
     parser.add_argument("--table", action="store_true", help="write the table from the kept facts")
+    parser.add_argument("--kinds", type=Path, help="train students and partial copies here, and compare them")
     chosen = parser.parse_args()
+    facts = json.loads(FACTS.read_text(encoding="utf-8"))
     if not chosen.table:
         folder = chosen.train or LOOKALIKES
         if chosen.train:
@@ -93,12 +169,30 @@ def main() -> None:
 
             build_lookalikes(folder)
         pairs = [(folder, *row) for row in ALIKE] + [(ZOO, *row) for row in PARTIAL]
-        rows = [compared(place / mine, place / theirs, how) for place, mine, theirs, how in pairs]
-        FACTS.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
-    rows = json.loads(FACTS.read_text(encoding="utf-8"))
-    page = PAGE.read_text(encoding="utf-8")
-    start, stop = page.index(BEGIN) + len(BEGIN), page.index(END)
-    PAGE.write_text(f"{page[:start]}\n{table(rows)}\n{page[stop:]}", encoding="utf-8")
+        facts["pairs"] = [compared(place / mine, place / theirs, how) for place, mine, theirs, how in pairs]
+        save(facts)
+    if chosen.kinds:
+        progress = chosen.kinds / "measured.json"
+        rows = json.loads(progress.read_text(encoding="utf-8")) if progress.exists() else []
+        facts["kinds"] = []
+        for row in measured(chosen.kinds, rows):
+            facts["kinds"].append(row)
+            progress.write_text(json.dumps(facts["kinds"]), encoding="utf-8")
+        save(facts)
+    put("lookalikes", table(facts["pairs"]))
+    put("kinds of lookalikes", kinds_table(facts["kinds"]))
+
+
+def save(facts: dict[str, Any]) -> None:
+    """Keep the facts."""
+    FACTS.write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
+
+
+def put(name: str, text: str) -> None:
+    """Write a part of the page."""
+    page, begin, end = PAGE.read_text(encoding="utf-8"), f"<!-- begin {name} -->", f"<!-- end {name} -->"
+    start, stop = page.index(begin) + len(begin), page.index(end)
+    PAGE.write_text(f"{page[:start]}\n{text}\n{page[stop:]}", encoding="utf-8")
 
 
 if __name__ == "__main__":

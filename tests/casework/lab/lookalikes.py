@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from modelkin.casework.lab import load_recipes
 from modelkin.casework.lab.builder import Builder, encode, saved, vocabulary
-from modelkin.casework.lab.checkpoint import Checkpoint, Floats, part_of
+from modelkin.casework.lab.checkpoint import Checkpoint, Floats, Part, layer_of, part_of
 from modelkin.casework.lab.extra import lab_module
 from modelkin.casework.lab.training import States, Training, new_model, train
 from modelkin.structs import Fields, read, read_toml
@@ -28,6 +28,7 @@ from modelkin.structs import Fields, read, read_toml
 _FILE = Path(__file__).with_suffix(".toml")
 _TOKENIZER = "a"
 _RATE = 4e-3
+_CORPORA = ("alpha", "beta", "gamma")
 _BLOCK = 8
 """Side of a block of a block mask."""
 _KEPT = 1 / 6
@@ -56,13 +57,36 @@ class Lookalike(Fields):
     tables: Literal["own", "start", "frozen"] = "own"
     """Whether training starts from the teacher's embedding, or keeps it frozen."""
     learns: Literal["teacher", "text"] = "teacher"
+    keep: tuple[Part, ...] = ()
+    """Parts that are taken over from the teacher, in addition to its tables."""
+    keep_layers: tuple[Whole, ...] | None = None
+    """The layers whose parts are taken over; None for all."""
+    frozen: bool = False
+    """Whether those parts are never trained; only if they are taken over in all layers."""
+    wide: bool = False
+
+
+class Kind(Fields):
+    """A kind of which several models are trained: students of hidden states, and partial copies."""
+
+    how: str
+    """What was done, in words."""
+    student: bool = False
+    """Whether it learned hidden states; the others took something over and learned the text."""
+    states: States | None = None
+    tables: Literal["own", "start", "frozen"] = "own"
+    keep: tuple[Part, ...] = ()
+    keep_layers: tuple[Whole, ...] | None = None
+    frozen: bool = False
 
 
 class _File(Fields):
     format: Annotated[int, Meta(ge=1, le=1)]
     config: dict[str, Any]
+    wide: dict[str, Any]
     defaults: dict[str, Any]
     models: dict[str, dict[str, Any]]
+    kinds: dict[str, Kind]
 
 
 @cache
@@ -78,6 +102,40 @@ def load_lookalikes() -> Mapping[str, Lookalike]:
         name: read(f"{_FILE} [models.{name}]", {**file.defaults, **table, "name": name}, Lookalike)
         for name, table in file.models.items()
     }
+
+
+@cache
+def load_kinds() -> Mapping[str, Kind]:
+    """Return the kinds of which several models are trained, students first."""
+    return _file().kinds
+
+
+def teacher_of_kinds(*, wide: bool) -> Lookalike:
+    """Return the recipe of the model that students and partial copies of one width come from."""
+    given = {**_file().defaults, "name": f"teacher-{_width(wide)}", "note": "", "wide": wide}
+    return read(str(_FILE), {**given, "init_seed": 100}, Lookalike)
+
+
+def model_of_kind(name: str, seed: int, *, wide: bool) -> Lookalike:
+    """Return the recipe of one model of a kind: seed, order and text are its own."""
+    kind, teacher = load_kinds()[name], teacher_of_kinds(wide=wide)
+    number = list(load_kinds()).index(name)
+    return Lookalike(
+        name=f"{name}-{_width(wide)}-{seed}",
+        init_seed=1000 + 10 * number + seed,
+        corpus=_CORPORA[seed % len(_CORPORA)],
+        order_seed=1000 + 10 * number + seed,
+        steps=teacher.steps,
+        note=kind.how,
+        teacher=teacher.name,
+        states=kind.states,
+        tables=kind.tables,
+        learns="teacher" if kind.student else "text",
+        keep=kind.keep,
+        keep_layers=kind.keep_layers,
+        frozen=kind.frozen,
+        wide=wide,
+    )
 
 
 def mask_of(kind: Mask, shape: tuple[int, int], *, seed: int) -> NDArray[np.bool_]:
@@ -121,15 +179,25 @@ def build_lookalikes(out: Path, *, only: Iterable[str] = ()) -> None:
     wanted = {*only} or {*book}
     wanted |= {teacher for name in wanted if (teacher := book[name].teacher) is not None}
     for name, recipe in book.items():
-        if name in wanted and not (out / name / "recipe.json").exists():
-            _build(recipe, out)
+        if name in wanted:
+            build(recipe, out)
+
+
+def build(recipe: Lookalike, out: Path) -> None:
+    """Train one model into a folder that holds its teacher; a model that is there already stays."""
+    if (out / recipe.name / "recipe.json").exists():
+        return
+    teacher = None if recipe.teacher is None else Checkpoint.read(out / recipe.teacher)
+    folder = train_lookalike(recipe, teacher).write(out / recipe.name)
+    record = json.dumps(asdict(recipe), indent=1) + "\n"
+    (folder / "recipe.json").write_text(record, encoding="utf-8")
 
 
 def train_lookalike(recipe: Lookalike, teacher: Checkpoint | None = None) -> Checkpoint:
     """Train one model; students need a teacher."""
     torch, builder = lab_module("torch"), Builder(load_recipes(), Path())
     tokenizer = builder.tokenizer(_TOKENIZER)
-    model = new_model(_config(), vocab=len(vocabulary(tokenizer)), seed=recipe.init_seed)
+    model = new_model(_config(wide=recipe.wide), vocab=len(vocabulary(tokenizer)), seed=recipe.init_seed)
     masks: dict[str, NDArray[np.bool_]] = {}
     with torch.no_grad():
         for number, (name, parameter) in enumerate(model.named_parameters()):
@@ -141,15 +209,18 @@ def train_lookalike(recipe: Lookalike, teacher: Checkpoint | None = None) -> Che
                 parameter.copy_(torch.from_numpy(beginning_of(recipe.beginning, shape)))
             if recipe.mask is not None and part_of(name) in ("mlp", "attention"):
                 masks[name] = mask_of(recipe.mask, shape, seed=number)
-            if recipe.tables != "own" and part_of(name) == "embeddings" and teacher is not None:
+            if teacher is not None and _taken_over(recipe, name):
                 parameter.copy_(torch.from_numpy(teacher.tensors[name]))
+    frozen: tuple[Part, ...] = ("embeddings",) if recipe.tables == "frozen" else ()
+    if recipe.frozen:
+        frozen += recipe.keep
     training = Training(
         tokens=encode(tokenizer, builder.text(recipe.corpus)),
         steps=recipe.steps,
         learning_rate=_RATE,
         order_seed=recipe.order_seed,
-        freeze=("embeddings",) if recipe.tables == "frozen" else (),
-        freeze_steps=recipe.steps if recipe.tables == "frozen" else 0,
+        freeze=frozen,
+        freeze_steps=recipe.steps if frozen else 0,
         masks=masks,
         states=recipe.states,
     )
@@ -160,21 +231,27 @@ def train_lookalike(recipe: Lookalike, teacher: Checkpoint | None = None) -> Che
 
 def model_of(kept: Checkpoint) -> Any:
     """Return a stored model as one that can be run and trained."""
-    torch = lab_module("torch")
-    model = new_model(_config(), vocab=kept.config["vocab_size"], seed=0)
+    torch, wide = lab_module("torch"), kept.config["hidden_size"] != _file().config["hidden_size"]
+    model = new_model(_config(wide=wide), vocab=kept.config["vocab_size"], seed=0)
     values = {name: torch.from_numpy(value) for name, value in kept.tensors.items()}
     model.load_state_dict(values, strict=False)  # the output matrix is the embedding, and not kept twice
     return model.eval()
 
 
-def _config() -> dict[str, Any]:
-    arguments = dict(_file().config)
+def _taken_over(recipe: Lookalike, name: str) -> bool:
+    """Say whether a tensor starts as the teacher's."""
+    part, layer = part_of(name), layer_of(name)
+    if part == "embeddings":
+        return recipe.tables != "own"
+    layers = recipe.keep_layers
+    return part in recipe.keep and (layers is None or layer in layers)
+
+
+def _width(wide: bool) -> int:
+    return int(_config(wide=wide)["arguments"]["hidden_size"])
+
+
+def _config(*, wide: bool = False) -> dict[str, Any]:
+    arguments = _file().config | (_file().wide if wide else {})
     names = {key: arguments.pop(key) for key in ("class", "config_class")}
     return {**names, "arguments": arguments}
-
-
-def _build(recipe: Lookalike, out: Path) -> None:
-    teacher = None if recipe.teacher is None else Checkpoint.read(out / recipe.teacher)
-    folder = train_lookalike(recipe, teacher).write(out / recipe.name)
-    record = json.dumps(asdict(recipe), indent=1) + "\n"
-    (folder / "recipe.json").write_text(record, encoding="utf-8")
