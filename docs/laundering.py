@@ -1,9 +1,11 @@
 """Measures what it costs to hide a copy: the loss of a laundered model against whether it is still found.
 
-``python docs/laundering.py`` with the extra ``lab``, some minutes on one core. The victim of arithmetic is
-`base` of the zoo, that of retraining the smaller `teacher` of the lookalikes; every row is compared with it
-at deep depth. Facts are kept in ``docs/laundering.json``, so that a stopped run resumes; their
-table is written into ``docs/laundering.md``.
+``python docs/laundering.py`` with the extra ``lab``, a quarter of an hour on one core. The victim of
+arithmetic is `base` of the zoo, that of training the smaller `teacher` of the lookalikes; every row is
+compared with it at deep depth. Facts are kept in ``docs/laundering.json`` with the versions of the decision
+rule and of own-layers, so that a stopped run resumes, and what other versions decided is measured again.
+``--part`` measures some of it: the arithmetic takes a minute, the kept students some seconds, the rest is
+retraining. The table is written into ``docs/laundering.md``.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -25,6 +27,7 @@ sys.path.insert(0, str(ROOT))
 
 from tests.casework.lab.functions import logits  # noqa: E402
 from tests.casework.lab.lookalikes import load_lookalikes, model_of  # noqa: E402
+from tests.comparison.factored import factored  # noqa: E402
 from tests.places import LOOKALIKES, ZOO  # noqa: E402
 
 import modelkin as mk  # noqa: E402
@@ -32,6 +35,8 @@ from modelkin.casework.lab import derive, load_recipes, load_zoo  # noqa: E402
 from modelkin.casework.lab.builder import Builder, encode, saved  # noqa: E402
 from modelkin.casework.lab.checkpoint import Checkpoint, layer_of  # noqa: E402
 from modelkin.casework.lab.training import Training, train  # noqa: E402
+from modelkin.comparison.methods import load_cards  # noqa: E402
+from modelkin.comparison.verdict import load_rule  # noqa: E402
 from modelkin.source import MemorySource  # noqa: E402
 
 PAGE, FACTS = ROOT / "docs" / "laundering.md", ROOT / "docs" / "laundering.json"
@@ -40,6 +45,8 @@ ZOO_MODELS = load_zoo(ZOO)
 BUILDER = Builder(load_recipes(), ZOO)
 VICTIM, RETRAINED = "base", "teacher"
 RATE, DECAY = 0.01, 1.0
+PARTS = ("arithmetic", "students", "retraining")
+TAUGHT = {"student-logits": "predictions alone", "student-all": "hidden states of all layers"}
 Rows = NDArray[np.float32]
 
 
@@ -130,9 +137,23 @@ def averaged(share: float, model: Checkpoint) -> Checkpoint:
     return derive.merge_linear([model, ZOO_MODELS["twin-1"].load()], [share, 1.0 - share])
 
 
+def in_factors(part: float, model: Checkpoint) -> Checkpoint:
+    """Store every matrix of the layers as two factors."""
+    return factored(model, part)
+
+
+FULL = "all matrices stored as two factors of full rank"
+QUARTER = "all matrices stored as two factors of a quarter of the rank"
+RUN_AS: dict[str, Callable[[Checkpoint], Checkpoint]] = {
+    FULL: lambda model: model,
+    QUARTER: partial(each_matrix, partial(low_rank, 0.25)),
+}
+"""What is run for the loss where transformers does not load the file: the same model, multiplied."""
 WAYS: dict[str, Callable[[Checkpoint], Checkpoint]] = {
     "all matrices cut to half of their rank": partial(each_matrix, partial(low_rank, 0.5)),
     "all matrices cut to a tenth of their rank": partial(each_matrix, partial(low_rank, 0.1)),
+    FULL: partial(in_factors, 1.0),
+    QUARTER: partial(in_factors, 0.25),
     "2-bit weights": partial(each_matrix, two_bits),
     "ternary weights": partial(each_matrix, ternary),
     "85 % of a stranger averaged in": partial(averaged, 0.15),
@@ -182,29 +203,44 @@ def row(way: str, model: Checkpoint, base: Checkpoint, **facts: object) -> dict[
     return {
         "way": way,
         "conclusion": verdict.conclusion.value,
+        "reading": verdict.reading,
         "log10_p": verdict.log10_p,
         "components": sorted(name for name, item in verdict.components.items() if item.conclusion.related),
         **facts,
     }
 
 
-def measure(shares: list[float]) -> None:
-    """Measure all ways that were not measured yet."""
-    rows = json.loads(FACTS.read_text(encoding="utf-8")) if FACTS.exists() else []
-    known = {item["way"] for item in rows}
+def versions() -> dict[str, str]:
+    """Return the versions that a verdict at deep depth depends on most."""
+    return {"rule": load_rule().version, "own_layers": load_cards()["own-layers"].version}
+
+
+def measure(parts: Sequence[str], shares: Sequence[float]) -> None:
+    """Measure all ways that were not measured yet by these versions."""
+    rows = json.loads(FACTS.read_text(encoding="utf-8"))
+    known = {item["way"] for item in rows if versions().items() <= item.items()}
 
     def keep(item: dict[str, Any]) -> None:
-        rows.append(item)
+        rows[:] = [one for one in rows if one["way"] != item["way"]] + [item | versions()]
         FACTS.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
 
-    base = ZOO_MODELS[VICTIM].load()
-    for way, change in WAYS.items():
+    base, before = ZOO_MODELS[VICTIM].load(), None
+    for way, change in WAYS.items() if "arithmetic" in parts else ():
         if way not in known:
             made = change(base)
-            cost = {"loss_before": loss(base, "alpha"), "loss_after": loss(made, "alpha")}
-            keep(row(way, made, base, **cost))
-    teacher, own = Checkpoint.read(LOOKALIKES / RETRAINED), load_lookalikes()[RETRAINED].steps
-    for share in shares:
+            run = RUN_AS[way](base) if way in RUN_AS else made
+            before = loss(base, "alpha") if before is None else before
+            keep(row(way, made, base, loss_before=before, loss_after=loss(run, "alpha")))
+    teacher, recipes = Checkpoint.read(LOOKALIKES / RETRAINED), load_lookalikes()
+    own = recipes[RETRAINED].steps
+    for name, what in TAUGHT.items() if "students" in parts else ():
+        share = recipes[name].steps / own
+        way = f"student of {what}, from scratch, for {share:g} times its teacher's steps"
+        if way not in known:
+            made = Checkpoint.read(LOOKALIKES / name)
+            cost = {"loss_before": loss(teacher, "alpha"), "loss_after": loss(made, "alpha")}
+            keep(row(way, made, teacher, share=share, **cost))
+    for share in shares if "retraining" in parts else ():
         way = f"retrained for {share:g} times the steps of its own training"
         if way not in known:
             made = retrained(teacher, round(share * own))
@@ -214,17 +250,20 @@ def measure(shares: list[float]) -> None:
 def table(rows: list[dict[str, Any]]) -> str:
     """Write rows as a table in Markdown."""
     lines = [
-        "| what was done | loss | found at deep depth | log10 p | in |",
-        "| --- | --- | --- | --- | --- |",
+        "| what was done | loss | found at deep depth | log10 p | in | rule, own-layers |",
+        "| --- | --- | --- | --- | --- | --- |",
     ]
-    for item in rows:
+    ways = [*WAYS, *(item["way"] for item in sorted(rows, key=lambda item: item.get("share", 0.0)))]
+    for item in sorted(rows, key=lambda item: (item["way"].startswith("retrained"), ways.index(item["way"]))):
         cost = f"{item['loss_after']:.2f} on the new text"
         if "loss_before" in item:
             rise = item["loss_after"] / item["loss_before"] - 1
             cost = f"{item['loss_before']:.2f} → {item['loss_after']:.2f} ({rise:+.0%})"
+        found = f"`{item['reading']}`" if item.get("reading") else item["conclusion"]
         p = "" if item["log10_p"] is None else f"{round(item['log10_p'])}"
         lines.append(
-            f"| {item['way']} | {cost} | {item['conclusion']} | {p} | {', '.join(item['components'])} |"
+            f"| {item['way']} | {cost} | {found} | {p} | {', '.join(item['components'])} "
+            f"| {item['rule']}, {item['own_layers']} |"
         )
     return "\n".join(lines)
 
@@ -236,9 +275,10 @@ def main() -> None:
     parser.add_argument(
         "--share", type=float, action="append", help="of its own training; repeat for several"
     )
+    parser.add_argument("--part", action="append", choices=PARTS, help="what to measure; repeat for several")
     chosen = parser.parse_args()
     if not chosen.table:
-        measure(chosen.share or [0.25, 1.0, 2.5, 5.0])
+        measure(chosen.part or PARTS, chosen.share or [0.25, 1.0, 2.5, 5.0, 6.25, 7.5, 12.0, 20.0])
     rows = json.loads(FACTS.read_text(encoding="utf-8"))
     page = PAGE.read_text(encoding="utf-8")
     start, stop = page.index(BEGIN) + len(BEGIN), page.index(END)

@@ -13,6 +13,7 @@ import argparse
 import json
 import os
 import sys
+import textwrap
 from collections import Counter
 from collections.abc import Iterator
 from itertools import combinations, groupby
@@ -26,10 +27,14 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 from tests.places import LOOKALIKES, ZOO  # noqa: E402
 
 import modelkin as mk  # noqa: E402
+from modelkin.comparison.methods import load_cards  # noqa: E402
+from modelkin.comparison.verdict import load_rule  # noqa: E402
 from modelkin.options import Depth  # noqa: E402
 
 PAGE, FACTS = ROOT / "docs" / "verdicts.md", ROOT / "docs" / "lookalikes.json"
 N_OF_KIND = 3
+STREAM = {"embedding", "head", "norms", "residual"}
+"""What a student shares with its teacher."""
 SIBLINGS = ("last", "all")
 """Kinds of students that are also compared with each other."""
 DEPTHS: tuple[Depth, ...] = ("standard", "deep")
@@ -95,7 +100,7 @@ def of_kinds(folder: Path) -> Iterator[tuple[dict[str, Any], Path, Path]]:
                 build(recipe, folder)
                 yield facts, folder / recipe.name, folder / teacher.name
             if name in SIBLINGS:
-                facts |= {"kind": f"siblings-{name}", "how": f"two: each a {kind.how}"}
+                facts |= {"kind": f"siblings-{name}", "how": f"two of one teacher: {kind.how}"}
                 for one, two in combinations(made, 2):
                     yield facts, folder / two.name, folder / one.name
 
@@ -115,6 +120,7 @@ def kinds_table(rows: list[dict[str, Any]]) -> str:
         "`coordinates-only` at deep depth | otherwise at deep depth |",
         "| --- | --- | --- | --- | --- | --- |",
     ]
+    rows = sorted(rows, key=lambda row: not row["student"])
     for _, group in groupby(rows, key=lambda row: (row["kind"], row["width"])):
         pairs = list(group)
         how = pairs[0]["how"] if pairs[0]["student"] else f"partial copy: {pairs[0]['how']}"
@@ -125,6 +131,25 @@ def kinds_table(rows: list[dict[str, Any]]) -> str:
             f"{'; '.join(f'{n} {what}' for what, n in other.most_common())} |"
         )
     return "\n".join(lines)
+
+
+def rates(rows: list[dict[str, Any]], versions: dict[str, str]) -> str:
+    """Say how many students are named as such at deep depth, and how many partial copies."""
+    students = [row for row in rows if row["student"]]
+    accused = [row for row in students if row["deep"]["reading"] != "coordinates-only"]
+    started = [row for row in rows if row["kind"] == "embedding"]
+    copies = [row for row in rows if not row["student"] and row["kind"] != "embedding"]
+    lines = [
+        f"At deep depth, {read_as(students, 'coordinates-only')} of {len(students)} pairs with a student are "
+        f"named as such, and {read_as(copies, 'coordinates-only')} of {len(copies)} partial copies are.",
+        f"Of the {len(started)} models that started from the embedding and learned the text, "
+        f"{read_as(started, 'coordinates-only')} have this reading, which says so.",
+    ]
+    if accused:
+        where = sorted({part for row in accused for part in row["deep"]["shared"]} - STREAM)
+        lines.append(f"{len(accused)} pairs with a student were said to share {', '.join(where)}.")
+    told = ", ".join(f"{name} {version}" for name, version in versions.items())
+    return " ".join([*lines, f"Measured by {told}."])
 
 
 def read_as(rows: list[dict[str, Any]], reading: str) -> int:
@@ -178,9 +203,14 @@ def main() -> None:
         for row in measured(chosen.kinds, rows):
             facts["kinds"].append(row)
             progress.write_text(json.dumps(facts["kinds"]), encoding="utf-8")
+        facts["versions"] = {
+            "rule": load_rule().version,
+            **{name: load_cards()[name].version for name in ("head-matching", "own-layers")},
+        }
         save(facts)
     put("lookalikes", table(facts["pairs"]))
-    put("kinds of lookalikes", kinds_table(facts["kinds"]))
+    text = f"{kinds_table(facts['kinds'])}\n\n{textwrap.fill(rates(facts['kinds'], facts['versions']), 118)}"
+    put("kinds of lookalikes", text)
 
 
 def save(facts: dict[str, Any]) -> None:

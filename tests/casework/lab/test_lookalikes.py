@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 from tests.casework.lab.lookalikes import (
     Lookalike,
     beginning_of,
+    load_kinds,
     load_lookalikes,
     mask_of,
+    model_of_kind,
+    teacher_of_kinds,
     train_lookalike,
 )
 from tests.places import LOOKALIKES
@@ -54,6 +58,31 @@ def test_the_kept_models_have_what_they_are_kept_for():
     assert (tables[0] == tables[1]).all()
     assert (tables[0] == tables[2]).all()
     assert not (tables[0] == tables[3]).all()
+
+
+def test_models_of_kinds_differ_in_seed_order_and_name():
+    made = [model_of_kind(name, seed, wide=True) for name in load_kinds() for seed in range(3)]
+    for field in ("name", "init_seed", "order_seed"):
+        assert len({getattr(recipe, field) for recipe in made}) == len(made)
+    assert {recipe.teacher for recipe in made} == {teacher_of_kinds(wide=True).name}
+
+
+def test_students_take_no_layer_over_and_copies_learn_no_states():
+    for kind in load_kinds().values():
+        assert not (kind.student and kind.keep)
+        assert kind.student == (kind.states is not None)
+        assert not (kind.frozen and kind.keep_layers)  # parts are frozen in all layers or in none
+
+
+@pytest.mark.lab
+@pytest.mark.filterwarnings("ignore")
+def test_a_partial_copy_holds_what_it_took_over():
+    pytest.importorskip("torch")
+    teacher = train_lookalike(replace(teacher_of_kinds(wide=False), steps=2))
+    recipe = replace(model_of_kind("attention-frozen", 0, wide=False), steps=2)
+    copy = train_lookalike(recipe, teacher)
+    same = {name for name, value in copy.tensors.items() if (value == teacher.tensors[name]).all()}
+    assert same == {name for name in copy.tensors if "self_attn" in name}
 
 
 def strangers(**kind):
