@@ -48,7 +48,7 @@ def test_it_can_be_drawn(made, name):
 
 def test_every_figure_has_an_example():
     values = {"Chance", "pearson_chance", "principal_components"}
-    made_elsewhere = {"centring_animation", "comparison_figures", "expected_cosine_of_normals"}
+    made_elsewhere = {"centring_animation", "comparison_figures"}
     functions = {name for name in catalogue.__all__ if name[0].islower()} - values - made_elsewhere
     used = " ".join(code for make in EXAMPLES.values() for code in make.__code__.co_names)
     assert {name for name in functions if name not in used} == set()
@@ -58,7 +58,7 @@ def test_the_gallery_shows_every_example_and_names_every_function():
     docs = DOCS
     page = (docs / "figures.md").read_text()
     assert [name for name in EXAMPLES if f"](figures/{name}.png)" not in page] == []
-    values = {"expected_cosine_of_normals", "principal_components"}
+    values = {"principal_components"}
     functions = {name for name in catalogue.__all__ if name[0].islower()} - values
     assert {name for name in functions if name not in page} == set()
     drawn = {file.stem for file in (docs / "figures").iterdir()}
