@@ -82,31 +82,38 @@ class ModelkinError(Exception):
         What was expected and what came: a message, so that a report that goes on without what failed tells it
         in its own language.
     hint
-        One sentence the reader can act on.
+        One sentence the reader can act on: a message, unless it is made of names alone.
     """
 
     exit_code = 70
 
-    def __init__(self, where: str, problem: Message, *, hint: str | None = None) -> None:
+    def __init__(self, where: str, problem: Message, *, hint: Message | str | None = None) -> None:
         super().__init__(where, problem)
         self.where = where
         self.said = problem
-        self.hint = hint
+        self.advice = hint
 
     @property
     def problem(self) -> str:
         """What was expected and what came, in English."""
         return str(self.said)
 
+    @property
+    def hint(self) -> str | None:
+        """One sentence the reader can act on, in English."""
+        return None if self.advice is None else str(self.advice)
+
     def __str__(self) -> str:
         return f"{self.where}: {self.problem}" if self.where else self.problem
 
     def __reduce__(self) -> tuple[object, ...]:
         # Exceptions are pickled by their args, which lack the hint: rebuild from the parts.
-        return (_rebuild, (type(self), self.where, self.said, self.hint))
+        return (_rebuild, (type(self), self.where, self.said, self.advice))
 
 
-def _rebuild(kind: type[ModelkinError], where: str, problem: Message, hint: str | None) -> ModelkinError:
+def _rebuild(
+    kind: type[ModelkinError], where: str, problem: Message, hint: Message | str | None
+) -> ModelkinError:
     return kind(where, problem, hint=hint)
 
 

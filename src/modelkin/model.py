@@ -135,7 +135,7 @@ class Model:
             raise UnsupportedFormat(
                 own.source.location.ref,
                 say("problem.adapter-before"),
-                hint="An adapter is a folder with adapter_config.json and adapter_model.safetensors.",
+                hint=say("hint.adapter-folder"),
             )
 
         def open_base(base: ModelRef) -> Source:
@@ -404,7 +404,7 @@ def _named(source: Source) -> Iterator[None]:
         ref = source.location.ref
         if ref in error.where or ref.endswith(error.where):
             raise
-        raise type(error)(f"{ref}: {error.where}", error.said, hint=error.hint) from error
+        raise type(error)(f"{ref}: {error.where}", error.said, hint=error.advice) from error
 
 
 def open_model(
@@ -482,7 +482,7 @@ def by_name(models: Mapping[str, ModelLike] | Sequence[ModelLike]) -> dict[str, 
         ref = model.text if isinstance(model, ModelRef) else model
         name = ref if isinstance(ref, str) else ref.location.ref
         if name in named:
-            raise UsageError(name, say("problem.model-twice"), hint="Give both names: NAME=MODEL.")
+            raise UsageError(name, say("problem.model-twice"), hint=say("hint.both-names"))
         named[name] = model
     return named
 

@@ -45,7 +45,7 @@ class Refused(Refusal):
         *,
         said: Message | None = None,
         inside: str = "",
-        hint: str | None = None,
+        hint: Message | str | None = None,
     ) -> None:
         super().__init__(said or say("problem.expected-got", expected=expected, got=_shown(value)))
         self.inside = inside

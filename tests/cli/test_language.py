@@ -1,11 +1,14 @@
 """The language of the terminal: asked for, or that of the locale."""
 
+import json
 import re
 
+import jsonschema
 import pytest
 from tests.places import ZOO
 
 from modelkin.cli.options import locale_language
+from modelkin.document.results import schema
 
 
 @pytest.mark.parametrize(
@@ -119,3 +122,36 @@ def test_a_report_is_verified_in_korean(run, tmp_path):
     (tmp_path / "r" / "REPORT.md").write_text("")
     _, told, _ = run("verify", str(tmp_path / "r"), "--lang", "ko")
     assert "REPORT.md이(가) 바뀜" in told
+
+
+@pytest.mark.parametrize(
+    ("command", "code", "told", "advice"),
+    [
+        (
+            "compare demo:nonsense demo:base",
+            "problem.no-demo",
+            "오류: 'demo:nonsense'",
+            "도움말: 있는 것: demo:",
+        ),
+        ("inspect ./nowhere", "problem.no-file-or-folder", "오류: './nowhere'", "도움말: org/name"),
+        ("inspect org/", "problem.no-repository", "오류: 'org/'", "도움말: org/name"),
+        (
+            "inspect demo:base --budget 10",
+            "problem.budget",
+            "오류: ",
+            "도움말: 예산을 늘리거나",
+        ),
+    ],
+)
+def test_errors_are_told_in_korean_and_have_a_code(run, command, code, told, advice):
+    english = run(*command.split(), "--json")
+    status, _, korean = run(*command.split(), "--lang", "ko")
+    head, hint = korean.splitlines()[-2:]
+    assert head.startswith(told)
+    assert hint.startswith(advice)
+    assert ENGLISH_WORDS.findall(head) == []
+    document = json.loads(english[1])
+    assert document["problem_code"] == code
+    assert document["exit_code"] == status == english[0]
+    assert run(*command.split(), "--json", "--lang", "ko")[1] == english[1]
+    jsonschema.validate(document, schema("modelkin.error/1"))

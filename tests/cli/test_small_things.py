@@ -40,7 +40,7 @@ def test_an_error_of_a_file_names_the_model(tmp_path):
 
 @pytest.mark.parametrize(("status", "word"), [(429, "Too many requests"), (503, "try again later")])
 def test_a_busy_server_comes_with_a_hint(status, word):
-    assert word in (busy_hint(status) or "")
+    assert word in str(busy_hint(status))
     assert busy_hint(404) is None
 
 

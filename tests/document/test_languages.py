@@ -199,7 +199,7 @@ MESSAGES = [
     key
     for key in ENGLISH.texts
     if key.split(".")[0]
-    in ("message", "summary", "limitation", "study", "problem", "part", "figure", "alt", "catalogue")
+    in ("message", "summary", "limitation", "study", "problem", "part", "figure", "alt", "catalogue", "hint")
 ]
 
 

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import traceback
 from contextlib import suppress
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 import click
 
 from modelkin.errors import ModelkinError, OutputError, SourceError
-from modelkin.message import say
+from modelkin.message import Message, say
+
+from .options import locale_language
+
+if TYPE_CHECKING:
+    from modelkin.document import Language
 
 BUG = 70
 INTERRUPTED = 130
-_REPORT = "This is a bug in modelkin. Please report it with the lines above."
+_REPORT = say("hint.bug")
 _NO_THREAD = "can't start new thread"
 """How Python reports that no more threads are available."""
 
@@ -72,7 +76,7 @@ def _run(command: click.Command) -> int:
         # click returns the code of ctx.exit(), which --help and --version use.
         return result if isinstance(result, int) else 0
     except (click.exceptions.Abort, KeyboardInterrupt):
-        say_beside("interrupted")
+        say_beside(_language().say("cli.interrupted"))
         return INTERRUPTED
     except click.ClickException as error:
         with suppress(OSError, ValueError):
@@ -88,15 +92,11 @@ def _run(command: click.Command) -> int:
     except OSError as error:
         # Errors in reading models have their own types: what is left comes from writing.
         where = str(error.filename) if error.filename else "writing"
-        return _told(
-            OutputError(
-                where, say("problem.os", why=_reason(error)), hint="Is there room, and may you write there?"
-            )
-        )
+        return _told(OutputError(where, say("problem.os", why=_reason(error)), hint=say("hint.room")))
     except Exception as error:
         if isinstance(error, RuntimeError) and _NO_THREAD in str(error):
-            return _told(SourceError("reading", say("problem.no-threads"), hint="Try again later."))
-        say_beside(traceback.format_exc() + _REPORT)
+            return _told(SourceError("reading", say("problem.no-threads"), hint=say("hint.later")))
+        say_beside(traceback.format_exc() + _language().tell(_REPORT))
         _as_json(type(error).__name__, "", str(error), _REPORT, BUG)
         return BUG
 
@@ -104,14 +104,26 @@ def _run(command: click.Command) -> int:
 def _told(error: ModelkinError) -> int:
     if verbose():
         say_beside(traceback.format_exc().rstrip())
-    say_beside(f"error: {error}")
-    if error.hint:
-        say_beside(f"hint: {error.hint}")
-    _as_json(type(error).__name__, error.where, error.problem, error.hint, error.exit_code)
+    language = _language()
+    problem = language.tell(error.said)
+    say_beside(language.say("cli.error", told=f"{error.where}: {problem}" if error.where else problem))
+    if advice := error.advice:
+        told = language.tell(advice) if isinstance(advice, Message) else advice
+        say_beside(language.say("cli.hint", told=told))
+    _as_json(type(error).__name__, error.where, error.said, error.advice, error.exit_code)
     return error.exit_code
 
 
-def _as_json(kind: str, where: str, problem: str, hint: str | None, code: int) -> None:
+def _language() -> Language:
+    """Return the language of errors: they may come before the option was parsed."""
+    from modelkin.document import LANGUAGES, load_language
+
+    words = " ".join(sys.argv[1:]).replace("--lang=", "--lang ").split()
+    asked = words[words.index("--lang") + 1 :][:1] if "--lang" in words else []
+    return load_language(asked[0] if asked and asked[0] in LANGUAGES else locale_language())
+
+
+def _as_json(kind: str, where: str, problem: Message | str, hint: Message | str | None, code: int) -> None:
     """Print an error as the JSON document that a program expects, if one was requested."""
     wanted = "--json" in sys.argv[1:]
     # If nothing can be printed, neither can this; and a result may already be there.
@@ -125,8 +137,10 @@ def _as_json(kind: str, where: str, problem: str, hint: str | None, code: int) -
         "hint": hint,
         "exit_code": code,
     }
+    from modelkin.document import to_json
+
     with suppress(OSError, ValueError):
-        click.echo(json.dumps(document, indent=2, ensure_ascii=True))
+        click.echo(to_json(document).encode("utf-8"))
 
 
 def _reason(error: Exception) -> str:

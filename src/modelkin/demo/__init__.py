@@ -45,7 +45,9 @@ def copy_demo_models(folder: Path) -> tuple[Path, ...]:
     """
     for name in (*DEMO_MODELS, "zoo.json"):
         if (folder / name).exists():
-            raise UsageError(str(folder / name), say("problem.already-there"), hint="Choose another folder.")
+            raise UsageError(
+                str(folder / name), say("problem.already-there"), hint=say("hint.another-folder")
+            )
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with demo_zoo() as zoo:

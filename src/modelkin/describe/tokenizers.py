@@ -91,7 +91,7 @@ def load_tokenizer(model: Model, *, limit: int = MAX_BYTES) -> Tokenizer:
         raise NotFound(
             model.location.ref,
             say("problem.no-tokenizer"),
-            hint="Known are tokenizer.json, SentencePiece, tiktoken, tekken.json, vocab.json, vocab.txt.",
+            hint=say("hint.tokenizers"),
         )
     contents: dict[str, bytes] = {}
     for name in names:

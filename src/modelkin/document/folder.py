@@ -93,7 +93,7 @@ def check_folder(folder: str | os.PathLike[str], origins: tuple[str, str]) -> No
     record = Path(folder) / RECORD
     if not record.is_file():
         return
-    hint = "Choose another folder for --out, or remove this one."
+    hint = say("hint.another-out")
     try:
         found = strict_object(record.read_bytes())
         held = [found[side]["origin"] for side in ("candidate", "base")]  # type: ignore[index]

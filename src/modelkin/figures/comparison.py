@@ -347,7 +347,7 @@ def effects_by_layer(result: Comparison) -> Figure:
             if best is None or best.effect is None or abs(test.effect.value) > abs(best.effect.value):
                 layers[test.layers[0]] = test
     if not found:
-        raise UsageError("layers", say("problem.no-layer-tests"), hint="Try --depth standard or deep.")
+        raise UsageError("layers", say("problem.no-layer-tests"), hint=say("hint.deeper"))
     styles = series_styles(found)
     last = max(layer for layers in found.values() for layer in layers)
     curves = []

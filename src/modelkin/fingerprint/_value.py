@@ -106,7 +106,7 @@ class Fingerprint:
             raise FormatError(
                 where,
                 say("problem.fingerprint-recipe", recipe=RECIPE, got=repr(self.recipe[:20])),
-                hint="Fingerprints of two recipes cannot be compared: make this one again.",
+                hint=say("hint.make-again"),
             )
         if len(self.data) != DATA_BYTES or len(self.slots) != len(SLOTS):
             raise FormatError(

@@ -58,7 +58,7 @@ class Forward:
             raise HeaderError(
                 self.file,
                 say("problem.part-bytes", what=what, n=n_bytes, position=self.position, left=self.left),
-                hint="The file is incomplete, or of another format.",
+                hint=say("hint.other-format"),
             )
         start, self.position = self.position, self.position + n_bytes
         return ByteRange(start, self.position)

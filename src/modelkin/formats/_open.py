@@ -120,7 +120,7 @@ def by_head(name: str, head: bytes) -> KnownFormat | None:
 
 _HEAD_BYTES = 64
 _N_LISTED = 4
-_READABLE = f"Readable are {', '.join(known.title for known in KNOWN)}."
+_READABLE = say("hint.readable", names=tuple(known.title for known in KNOWN))
 
 
 def read_weights(
@@ -223,7 +223,7 @@ def _looked_for(fetcher: Fetcher, files: Mapping[str, FileInfo]) -> tuple[KnownF
         raise UnsupportedFormat(
             part,
             say("problem.slices"),
-            hint="Name the file to read, or take the model as its trainer saves it for others.",
+            hint=say("hint.name-file"),
         )
     if (found := _chosen(files)) is not None:
         known, entry = found
@@ -236,9 +236,9 @@ def _looked_for(fetcher: Fetcher, files: Mapping[str, FileInfo]) -> tuple[KnownF
         raise NotFound(
             where,
             say("problem.no-readable-weights", kinds=", ".join(kinds), first=quoted(unread[0])),
-            hint=f"{_READABLE} Many models offer one of these on another branch.",
+            hint=say("hint.other-branch", readable=_READABLE),
         )
-    raise NotFound(where, say("problem.no-weights"), hint="Give the folder or file that holds the weights.")
+    raise NotFound(where, say("problem.no-weights"), hint=say("hint.weights"))
 
 
 def _format_of(fetcher: Fetcher, name: str) -> KnownFormat:

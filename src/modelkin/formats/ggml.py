@@ -53,7 +53,7 @@ class GgmlFormat:
             raise UnsupportedFormat(
                 reader.file,
                 say("problem.whisper-magic", wanted=repr(MAGIC), got=repr(magic)),
-                hint="Other files end in .bin too: PyTorch's, CTranslate2's, llama2.c's.",
+                hint=say("hint.bin-others-ggml"),
             )
         sizes = dict(zip(_SIZES, reader.numbers(f"{len(_SIZES)}i", say("part.sizes")), strict=True))
         config = whisper_config(sizes)
@@ -61,7 +61,7 @@ class GgmlFormat:
             raise UnsupportedFormat(
                 reader.file,
                 say("problem.whisper-sizes"),
-                hint="Of the files from before GGUF only those of whisper.cpp are read; convert it to GGUF.",
+                hint=say("hint.before-gguf"),
             )
         _skip_filters(reader)
         tokens = _tokens(reader)
@@ -175,7 +175,7 @@ def _type(file: str, what: Message, kind: int, ftype: int) -> GgmlType:
         raise UnsupportedFormat(
             file,
             say("problem.part-early", what=what, version=ftype // 1000),
-            hint="Quantise the model again.",
+            hint=say("hint.quantise-again"),
         )
     return found
 

@@ -152,7 +152,7 @@ class Llama2cFormat:
             raise (HeaderError if header.version else UnsupportedFormat)(
                 file,
                 say("problem.llama2c-size", n=end, got=info.size),
-                hint="The file is incomplete, or no checkpoint of llama2.c.",
+                hint=say("hint.no-llama2c"),
             )
         if header.version == 2:
             _check_scales(request.fetcher, header, file, tensors)
@@ -195,7 +195,7 @@ def parse_header(head: bytes, *, file: str) -> Header:
             raise UnsupportedFormat(
                 file,
                 say("problem.llama2c-other", problem=problem),
-                hint="Of files in .bin those of PyTorch, CTranslate2, whisper.cpp and llama2.c are read.",
+                hint=say("hint.bin-read"),
             )
         return header
     if len(head) < _HEADER_BYTES:
@@ -347,7 +347,7 @@ def _check_scales(fetcher: Fetcher, header: Header, file: str, tensors: list[Ten
         raise UnsupportedFormat(
             file,
             say("problem.llama2c-scales"),
-            hint="Export the model again with a current export.py of llama2.c.",
+            hint=say("hint.export-again"),
         )
 
 

@@ -58,7 +58,7 @@ def parse_shard_index(data: bytes, *, file: str, endings: tuple[str, ...] = (".s
         raise IndexFileError(
             plain(file),
             say("problem.lfs-pointer"),
-            hint="Fetch the file itself, for example with git lfs pull.",
+            hint=say("hint.lfs"),
         )
     scanner = Scanner(data, error=error)
     weight_map: dict[str, str] | None = None
@@ -100,7 +100,7 @@ def join_shards(index: ShardIndex, shards: Mapping[str, Iterable[TensorInfo]], *
         raise IndexFileError(
             plain(file),
             say("problem.shards-missing-some", n=len(missing), m=len(index.files), names=_some(missing)),
-            hint="The model is incomplete; fetch the missing files, or check the revision.",
+            hint=say("hint.incomplete"),
         )
     found: dict[str, TensorInfo] = {}
     shard_of: dict[str, str] = {}
@@ -127,7 +127,7 @@ def join_shards(index: ShardIndex, shards: Mapping[str, Iterable[TensorInfo]], *
         raise IndexFileError(
             plain(file),
             untrue,
-            hint="The index belongs to another version of the files.",
+            hint=say("hint.other-index"),
         )
     return TensorIndex(found.values(), unlisted=found.keys() - index.weight_map.keys())
 

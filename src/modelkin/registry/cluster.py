@@ -61,9 +61,7 @@ def open_cluster(where: str, *, n_workers: int | None = None) -> Iterator[Any]:
     try:
         client = Client(where, timeout="20s")
     except (OSError, ValueError, TimeoutError) as error:
-        raise SourceError(
-            where, say("problem.no-scheduler"), hint="Start one with: dask scheduler"
-        ) from error
+        raise SourceError(where, say("problem.no-scheduler"), hint=say("hint.dask-scheduler")) from error
     with client:
         _check_workers(client, where)
         yield client
@@ -80,14 +78,12 @@ def _check_workers(client: Any, where: str) -> None:  # noqa: ANN401  a client o
     try:
         found = set(client.run(_made_by).values())
     except ImportError as error:
-        raise SourceError(
-            where, say("problem.worker-import"), hint="Install the same version on all machines."
-        ) from error
+        raise SourceError(where, say("problem.worker-import"), hint=say("hint.same-version")) from error
     if other := found - {_made_by()}:
         raise SourceError(
             where,
             say("problem.other-workers", wanted=_made_by(), got=min(other)),
-            hint="Install the same version on all machines.",
+            hint=say("hint.same-version"),
         )
 
 

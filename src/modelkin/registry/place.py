@@ -136,7 +136,7 @@ class FolderPlace(RegistryPlace):
             raise UsageError(
                 self.name,
                 say("problem.registry-busy"),
-                hint="Wait until it has finished; readers need not wait.",
+                hint=say("hint.wait"),
             ) from error
         except OSError as error:
             raise not_written(self.name, "the registry ", error) from error

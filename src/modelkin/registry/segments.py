@@ -257,7 +257,7 @@ class SegmentFile:
         return FormatError(
             self._where,
             say("problem.segment-damaged-why", why=str(error).splitlines()[0][:200]),
-            hint="Run `modelkin registry verify`; other segments are not touched by it.",
+            hint=say("hint.registry-verify"),
         )
 
 

@@ -373,7 +373,7 @@ def open_registry(where: str) -> Registry:
     try:
         about = strict_object(place.read(_ABOUT))
     except FileNotFoundError as error:
-        hint = "Make one with: modelkin registry init --registry PLACE"
+        hint = say("hint.registry-init")
         raise NotFound(place.name, say("problem.no-registry"), hint=hint) from error
     except JsonRefused as error:
         raise FormatError(f"{place.name}/{_ABOUT}", say("problem.expected-object")) from error
@@ -384,13 +384,13 @@ def open_registry(where: str) -> Registry:
         raise FormatError(
             place.name,
             say("problem.schema-expected", known=REGISTRY_SCHEMA, got=repr(str(schema)[:60])),
-            hint="Another version of modelkin made it.",
+            hint=say("hint.other-version"),
         )
     if about.get("recipe") != RECIPE:
         raise FormatError(
             place.name,
             say("problem.registry-recipe", recipe=RECIPE, got=repr(str(about.get("recipe"))[:20])),
-            hint="Fingerprints of two recipes cannot be compared: make a new registry.",
+            hint=say("hint.new-registry"),
         )
     return Registry(place, _read_log(place))
 
@@ -403,7 +403,7 @@ def _read_log(place: RegistryPlace, known: tuple[RegistryCommit, ...] = ()) -> t
         raise FormatError(
             f"{place.name}/log/{lost:08d}.json",
             say("problem.log-missing"),
-            hint="Restore it from a copy; the other entries are intact.",
+            hint=say("hint.restore"),
         )
     if len(known) > len(numbers):
         known = ()
@@ -439,7 +439,7 @@ def _commit(place: RegistryPlace, number: int, name: str, text: bytes) -> Regist
         raise FormatError(
             f"{place.name}/{name}",
             say("problem.log-damaged"),
-            hint="Restore it from a copy; the other entries are intact.",
+            hint=say("hint.restore"),
         ) from error
     return commit
 

@@ -22,6 +22,7 @@ from modelkin.document import (
     scan_html,
     to_json,
 )
+from modelkin.document.codec import dumps
 from modelkin.errors import MissingExtra, ModelkinError
 from modelkin.fingerprint import Fingerprint
 from modelkin.lineage.cards import is_hub_id
@@ -139,7 +140,7 @@ class _GuardedApp:
 def _json(document: object, status: int = 200) -> Any:  # noqa: ANN401
     from starlette.responses import Response
 
-    text = document if isinstance(document, str) else json.dumps(document, allow_nan=False)
+    text = document if isinstance(document, str) else dumps(plain(document), indent=None)
     return Response(text, status, headers={"Cache-Control": "no-store"}, media_type="application/json")
 
 
@@ -418,4 +419,4 @@ async def _events(job: ScanJob) -> AsyncIterator[str]:
 
 def _event(kind: str, document: object) -> str:
     # This JSON has no line breaks, so no name can end an event.
-    return f"event: {kind}\ndata: {json.dumps(document)}\n\n"
+    return f"event: {kind}\ndata: {dumps(plain(document), indent=None)}\n\n"

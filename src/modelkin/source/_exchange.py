@@ -82,7 +82,7 @@ class Exchange:
             raise RangesIgnored(
                 self.where,
                 say("problem.whole-file", wanted=str(wanted)),
-                hint="This server cannot be read in parts: download the file and give its local path.",
+                hint=say("hint.download"),
             )
         stop = wanted.stop
         if total is not None and total < stop:

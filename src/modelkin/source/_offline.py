@@ -21,5 +21,5 @@ def not_stored(where: str, problem: Message | None = None) -> Offline:
     return Offline(
         where,
         problem or say("problem.offline"),
-        hint="Run once while online, or unset HF_HUB_OFFLINE.",
+        hint=say("hint.online"),
     )

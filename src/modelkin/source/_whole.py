@@ -55,7 +55,7 @@ class WholeFiles:
                     found=found,
                     published=progress.published,
                 ),
-                hint="Somebody changed the file on its way or in its place; run again, or report it.",
+                hint=say("hint.changed-on-way"),
             )
         return True
 

@@ -87,7 +87,7 @@ class Home:
             raise NetworkError(
                 str(origin),
                 say("problem.private-redirect", address=visible(address[:60])),
-                hint="If that is right, name the server inside as endpoint, or by its URL.",
+                hint=say("hint.inside"),
             )
 
 

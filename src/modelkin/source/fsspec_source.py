@@ -72,7 +72,7 @@ class FsspecSource(Source):
             raise MissingExtra(
                 self._ref,
                 say("problem.package-missing", why=str(error)),
-                hint="Install it with `pip install modelkin[cloud]`.",
+                hint=say("hint.install-cloud"),
             ) from error
         except (TypeError, ValueError) as error:
             raise BadReference(self._ref, say("problem.fsspec-cannot", why=reason(error))) from None
@@ -145,7 +145,7 @@ class FsspecSource(Source):
             raise NotFound(self._ref, say("problem.nothing-there"))
         if len(entries) > MAX_FILES:
             raise ListingError(
-                self._ref, say("problem.many-files", most=MAX_FILES), hint="Give the prefix of one model."
+                self._ref, say("problem.many-files", most=MAX_FILES), hint=say("hint.one-prefix")
             )
         files: dict[str, FileInfo | None] = {}
         odd: list[str] = []
@@ -204,7 +204,7 @@ def _translated(error: Exception, where: str) -> SourceError | Transient:
         return AccessDenied(
             where,
             say("problem.store-credentials", kind=type(error).__name__),
-            hint="Log in as for its own tools.",
+            hint=say("hint.log-in-tools"),
         )
     return Transient(NetworkError(where, say("problem.store-failed", why=reason(error))))
 

@@ -17,7 +17,7 @@ import urllib3
 from urllib3.exceptions import HTTPError, IncompleteRead
 
 from modelkin.errors import NetworkError, RateLimited, SourceError, SourceTimeout, WrongBytes
-from modelkin.message import say
+from modelkin.message import Message, say
 from modelkin.options import KIB, MIB, FetchOptions
 
 from ._exchange import Exchange
@@ -247,7 +247,7 @@ class RangeClient:
                 if not deadline.passed:
                     raise
         if deadline.passed:
-            raise Transient(SourceTimeout(where, say("problem.answer-endless"), hint="Try again later."))
+            raise Transient(SourceTimeout(where, say("problem.answer-endless"), hint=say("hint.later")))
         return bool(more)
 
     def _body(
@@ -276,7 +276,7 @@ class RangeClient:
                 SourceTimeout(
                     where,
                     say("problem.too-slow", length=length, seconds=seconds),
-                    hint="Try again later, or allow more time.",
+                    hint=say("hint.later-or-time"),
                 )
             )
         meter.received = before + len(data)
@@ -286,12 +286,12 @@ class RangeClient:
         return data
 
 
-def busy_hint(status: int) -> str | None:
+def busy_hint(status: int) -> Message | None:
     """Return a hint for an answer that says the server is busy."""
     if status == 429:
-        return "Too many requests: try again in some minutes, or log in to the Hub for a larger allowance."
+        return say("hint.too-many")
     if 500 <= status < 600:
-        return "The server has trouble: try again later. What was read until now is stored."
+        return say("hint.server-trouble")
     return None
 
 
@@ -310,24 +310,20 @@ def _raise_if_busy(where: str, response: _Response) -> None:
 def translated(error: HTTPError, where: str) -> SourceError:
     """Translate an exception of the HTTP library into one of ours."""
     if isinstance(error, _NO_CONNECTION):  # first: urllib3 also counts some of these as timeouts
-        return NetworkError(
-            where, say("problem.no-connection", why=reason(error)), hint="Check the address and the network."
-        )
+        return NetworkError(where, say("problem.no-connection", why=reason(error)), hint=say("hint.address"))
     if isinstance(error, urllib3.exceptions.TimeoutError):
         connecting = isinstance(error, urllib3.exceptions.ConnectTimeoutError)
         problem = say("problem.connect-timeout" if connecting else "problem.read-timeout")
-        return SourceTimeout(where, problem, hint="Check the network, or try again later.")
+        return SourceTimeout(where, problem, hint=say("hint.network"))
     if isinstance(error, urllib3.exceptions.LocationValueError):
         return NetworkError(where, say("problem.bad-address", kind=type(error).__name__))
     if isinstance(error, urllib3.exceptions.ProxyError):
-        return NetworkError(
-            where, say("problem.proxy-refused", why=reason(error)), hint="Check HTTPS_PROXY and NO_PROXY."
-        )
+        return NetworkError(where, say("problem.proxy-refused", why=reason(error)), hint=say("hint.proxy"))
     if isinstance(error, urllib3.exceptions.SSLError):
         return NetworkError(
             where,
             say("problem.tls-failed", why=reason(error)),
-            hint="Behind a company's proxy, name its certificates in SSL_CERT_FILE.",
+            hint=say("hint.certificates"),
         )
     return NetworkError(where, say("problem.connection-broke", why=reason(error)))
 

@@ -168,8 +168,8 @@ _LONGEST_TITLE = 300
 """Characters kept of a commit's title: what a reader sees of it, whatever its author wrote."""
 MAX_LISTING = 64 * MIB
 """A listing holds about 300 bytes per file; repositories have at most some tens of thousands of files."""
-_HINT_ACCESS = "Your token was sent: ask for access on the model's page with its account, or take another."
-_HINT_LOGIN = "Log in with `hf auth login` or set HF_TOKEN, and ask for access on the model's page."
+_HINT_ACCESS = say("hint.ask-access")
+_HINT_LOGIN = say("hint.login")
 
 
 @final
@@ -385,12 +385,12 @@ class HubSource(Source):
         if code == "GatedRepo":
             return AccessDenied(where, say("problem.gated"), hint=login)
         if code == "RevisionNotFound":
-            hint = "The branches, tags and commits stand on the model's page; without @ the newest is taken."
+            hint = say("hint.revisions")
             return NotFound(where, say("problem.no-revision", revision=repr(self._revision)), hint=hint)
         if code == "EntryNotFound":
             return NotFound(where, say("problem.no-file-at-commit"))
         if code == "RepoNotFound" or (status == 404 and not code):
-            return NotFound(where, say("problem.no-model"), hint=f"Check the spelling. {login}")
+            return NotFound(where, say("problem.no-model"), hint=say("hint.check-spelling", login=login))
         if status in (401, 403):
             known = self._home.has_secrets
             problem = say("problem.token-refused" if known else "problem.token-needed", status=status)

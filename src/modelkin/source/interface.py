@@ -51,7 +51,7 @@ class ByteBudget:
             raise BudgetExceeded(
                 where,
                 say("problem.budget", amount=amount, spent=self._spent, limit=self.limit),
-                hint="Raise the budget, or choose a smaller depth.",
+                hint=say("hint.budget"),
             )
 
 

@@ -120,7 +120,7 @@ class LocalSource(Source):
                 raise SourceError(
                     self._ref,
                     say("problem.many-files-folder", most=MAX_FILES),
-                    hint="Give the folder of one model.",
+                    hint=say("hint.one-folder"),
                 )
         return names
 
@@ -199,7 +199,7 @@ def _etag(found: os.stat_result) -> str:
 def _check_unchanged(file: FileInfo, handle: int) -> None:
     now = os.fstat(handle)
     if not stat.S_ISREG(now.st_mode) or (now.st_size, _etag(now)) != (file.size, file.etag):
-        raise ChangedWhileReading(file.name, say("problem.changed"), hint="Run again to read the new one.")
+        raise ChangedWhileReading(file.name, say("problem.changed"), hint=say("hint.run-again"))
 
 
 def _read_at(handle: int, wanted: ByteRange) -> bytes:
@@ -247,9 +247,7 @@ def _translated(where: str) -> Iterator[None]:
     except FileNotFoundError as error:
         raise ChangedWhileReading(where, say("problem.gone")) from error
     except PermissionError as error:
-        raise AccessDenied(
-            where, say("problem.may-not-read"), hint="Check the owner and the mode."
-        ) from error
+        raise AccessDenied(where, say("problem.may-not-read"), hint=say("hint.owner")) from error
     except OSError as error:
         raise SourceError(
             where, say("problem.reading-failed", why=error.strerror or type(error).__name__)

@@ -23,10 +23,7 @@ _REPO_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)?
 _FILE_ENDINGS = (".safetensors", ".gguf", ".bin", ".pt", ".pth", ".ckpt", ".onnx", ".json")
 # Revision names that contain slashes themselves: pull requests and conversions by the Hub.
 _REVISION_AND_FILE = re.compile(r"(refs/[^/]+/[^/]+|[^/]+)/(.+)")
-_FORMS = (
-    "Write org/name[@revision][/file], ./folder, a file, demo:base, https://host/model.safetensors, "
-    "s3://bucket/prefix, or ADAPTER::BASE."
-)
+_FORMS = say("hint.forms")
 _DEMO = "demo:"
 _ON_THE_HUB = "hf:"
 _ALIKE = 0.7
@@ -36,7 +33,7 @@ _MOST_NAMES = 2_000
 # Between an adapter and its base. Neither a Hub id nor a branch, tag or commit can contain a colon.
 _ON_BASE = "::"
 _IN_BRACKETS = re.compile(r"\[[^\[\]]*\]")
-_ONE_ADAPTER = "Merge the first adapter into its base, and name the merged model as base."
+_ONE_ADAPTER = say("hint.one-adapter")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,7 +109,7 @@ class ModelRef:
             raise NotFound(
                 quoted(text),
                 say("problem.no-file"),
-                hint="A file of a Hub repository is written org/name/file.",
+                hint=say("hint.hub-file"),
             )
         return _hub(text, text)
 
@@ -209,7 +206,7 @@ def _demo(text: str, name: str) -> ModelRef:
         if near:
             problem = say("problem.no-demo-near", near=_DEMO + near[0])
         listed = ", ".join(_DEMO + known for known in DEMO_MODELS)
-        raise NotFound(quoted(text), problem, hint=f"There are {listed}.")
+        raise NotFound(quoted(text), problem, hint=say("hint.there-are", names=listed))
     return ModelRef(kind="local", text=text, target=str(demo_path(name)))
 
 

@@ -166,7 +166,7 @@ class RemoteFile:
             raise ChangedWhileReading(
                 self.shown,
                 say("problem.remote-changed", what=what, first=str(first)[:70], now=str(now)[:70]),
-                hint="Somebody replaced the file; run again to read the new one.",
+                hint=say("hint.replaced"),
             )
 
 

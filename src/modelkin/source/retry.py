@@ -66,7 +66,7 @@ class Retry:
             raise RateLimited(
                 problem.error.where,
                 say("problem.wait", wait=problem.wait, most=self.max_wait),
-                hint="Try again later, or log in to the Hub: known users have a larger allowance.",
+                hint=say("hint.later-or-login"),
             ) from problem.__cause__
         with self._lock:
             # A server that says "now" is asked no sooner than one that says nothing.

@@ -209,7 +209,7 @@ class TensorReader:
         raise BadSelection(
             f"tensor {quoted(name)}",
             say("problem.no-tensor", n=len(self.index)),
-            hint=f"Did you mean {quoted(close[0])}?" if close else None,
+            hint=say("hint.did-you-mean", name=quoted(close[0])) if close else None,
         )
 
 

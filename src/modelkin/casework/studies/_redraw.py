@@ -85,7 +85,7 @@ def _file(root: Path, name: str, limit: int) -> bytes:
         with path.open("rb") as file:
             return file.read(limit + 1)
     except OSError as error:
-        hint = "Give the folder that `modelkin study run --out` wrote."
+        hint = say("hint.study-folder")
         raise NotFound(
             str(path), say("problem.unreadable", why=error.strerror or str(error)), hint=hint
         ) from error

@@ -26,7 +26,7 @@ _ENDING = ".yaml"
 MAX_BYTES = 256 * 1024
 """The longest shipped study is about 20 kB."""
 MOST_FIGURES = 200
-_HINT = "A study is plain YAML; `modelkin study show original-claim` prints one that works."
+_HINT = say("hint.study-yaml")
 
 
 def shipped_studies() -> tuple[str, ...]:

@@ -191,7 +191,7 @@ class RoleName(str):
         try:
             return cls(parse_role(_short(value)).label)
         except UsageError as error:
-            raise Refused("the name of a role", value, hint=error.hint) from None
+            raise Refused("the name of a role", value, hint=error.advice) from None
 
 
 Roles = Annotated[tuple[RoleName, ...], Meta(min_length=1, max_length=40)]
@@ -206,7 +206,7 @@ class MeasureName(str):
         try:
             find_measure(text := _short(value))
         except UsageError as error:
-            raise Refused(f"a measure, one of {', '.join(MEASURES)}", value, hint=error.hint) from None
+            raise Refused(f"a measure, one of {', '.join(MEASURES)}", value, hint=error.advice) from None
         return cls(text)
 
 
@@ -223,7 +223,7 @@ class Layers(str):
         try:
             parse_layer_list(text)
         except UsageError as error:
-            raise Refused("layers such as 0-10,20,30-35", value, hint=error.hint) from None
+            raise Refused("layers such as 0-10,20,30-35", value, hint=error.advice) from None
         return cls(text)
 
     @property

@@ -34,7 +34,7 @@ _ALIASES = {
     "lm_head": "output_head",
 }
 _MINUS = "_minus_"
-_HINT = "`modelkin inspect MODEL` lists the roles of a model."
+_HINT = say("hint.roles")
 BASELINES: Mapping[str, str] = {
     "expectation": "the exact mean over all reorderings of one tensor's values, averaged over layers",
     "shuffle": "the mean over layers when the places of one model are reordered, the same way in all layers",
@@ -214,7 +214,9 @@ def _role(name: str, text: str) -> Role:
     raise BadSelection(
         "role",
         say("problem.none-called", name=repr(text[:60])),
-        hint=f"Did you mean {close[0].replace('_', '-')!r}? {_HINT}" if close else _HINT,
+        hint=say("sentences", said=(say("hint.did-you-mean", name=repr(close[0].replace("_", "-"))), _HINT))
+        if close
+        else _HINT,
     )
 
 

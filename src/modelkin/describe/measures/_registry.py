@@ -100,7 +100,7 @@ def find_measure(name: str) -> Measure:
     raise UsageError(
         "measure",
         say("problem.none-called-known", name=repr(name[:60]), known=", ".join(MEASURES)),
-        hint=f"Did you mean {close[0]!r}?" if close else None,
+        hint=say("hint.did-you-mean", name=repr(close[0])) if close else None,
     )
 
 

@@ -96,7 +96,7 @@ def _refused(info: TensorInfo, why: Message) -> UnsupportedFormat:
     return UnsupportedFormat(
         info.file,
         say("problem.tensor-not-applied", name=info.name, why=why),
-        hint="Merge the adapter into its base with the library that made it, and give the merged model.",
+        hint=say("hint.merge-adapter"),
     )
 
 

@@ -131,7 +131,7 @@ class OpenedAdapter:
         """Read the headers of both; raises `FormatError` if one is wrong or the adapter cannot be applied."""
         if isinstance(self.config, FormatError):
             if self.embedded:
-                self.config.hint = _MODEL_ALONE
+                self.config.advice = _MODEL_ALONE
             raise self.config
         if self.base is None:
             return read_alone(self.fetcher, self.config, why=self.why_bare, head_bytes=head_bytes)
@@ -148,7 +148,7 @@ class OpenedAdapter:
             )
         except FormatError as error:
             if self.embedded:
-                error.hint = _MODEL_ALONE
+                error.advice = _MODEL_ALONE
             raise
         return replace(made, notes=(say("adapter.embedded"), *made.notes)) if self.embedded else made
 
@@ -209,13 +209,13 @@ def open_adapter(
         return OpenedAdapter(fetcher=alone, config=config, why_bare=why)
     except SourceError as error:
         # It may be reachable tomorrow: the answer must not depend on the connection.
-        error.hint = f"This is the base that the adapter names. {_NO_BASE}"
+        error.advice = f"This is the base that the adapter names. {_NO_BASE}"
         raise
     if stacked:
         raise UnsupportedFormat(
             ref,
             say("problem.base-is-adapter", name=chosen.text),
-            hint="Merge that adapter into its base first and name the merged model, or name one file.",
+            hint=say("hint.merge-first"),
         )
     return OpenedAdapter(fetcher=together(behind), config=config, base=behind, base_entry=chosen.entry)
 

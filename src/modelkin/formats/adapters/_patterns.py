@@ -139,7 +139,7 @@ class Patterns(Generic[Value]):
                 raise UnsupportedFormat(
                     file,
                     say("problem.pattern-expression", pattern=quoted(key, 80)),
-                    hint="Write the names of the modules out in full.",
+                    hint=say("hint.modules-in-full"),
                 )
             expressions.append((place, expression, value))
         return cls(plain, tuple(expressions))

@@ -16,7 +16,7 @@ CONFIG_FILE = "adapter_config.json"
 MAX_CONFIG_BYTES = 16 << 20
 """The ranks of every module of a large mixture of experts take some hundreds of kB."""
 MAX_RANK = 1 << 14
-_MERGE_HINT = "Merge it into its base with the library that made it, and give the merged model."
+_MERGE_HINT = say("hint.merge-it")
 
 # Each changes what A and B mean, or the base before they are added to it.
 _UNREAD_FIELDS = {

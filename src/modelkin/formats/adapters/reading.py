@@ -58,7 +58,7 @@ def apply_fit(config: AdapterConfig, fit: Fit, base: TensorIndex, *, file: str) 
         problem = say("problem.adapter-misfit", problem=first)
         if more:
             problem = say("problem.adapter-misfit-more", problem=first, more=more)
-        raise UnsupportedFormat(file, problem, hint="Name another base: ADAPTER::BASE.")
+        raise UnsupportedFormat(file, problem, hint=say("hint.another-base"))
     tensors = dict(base)
     tensors |= {name: replace(info, name=name) for name, info in fit.replaced.items()}
     for update in fit.updates:

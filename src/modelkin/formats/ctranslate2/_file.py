@@ -60,7 +60,7 @@ def read_contents(reader: Forward) -> ModelFile:
         raise UnsupportedFormat(
             reader.file,
             say("problem.ct2-version", least=VERSIONS[0], most=VERSIONS[-1], got=version),
-            hint="Other files end in .bin too: PyTorch's, whisper.cpp's, llama2.c's.",
+            hint=say("hint.bin-others"),
         )
     spec = _text(reader, say("part.specification")) if version >= 2 else ""
     revision = reader.number("I", say("part.revision")) if version >= 2 else 1

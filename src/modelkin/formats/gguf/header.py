@@ -102,7 +102,7 @@ class _Cursor:
         self.n_nested = 0
 
     def refused(self, problem: Message) -> HeaderError:
-        return HeaderError(self.file, problem, hint="The file is damaged, or was made to do harm.")
+        return HeaderError(self.file, problem, hint=say("hint.damaged-or-harm"))
 
     def move(self, length: int, what: Message) -> int:
         """Skip some bytes; return where they begin."""
@@ -199,7 +199,7 @@ def _check_beginning(cursor: _Cursor) -> None:
         raise UnsupportedFormat(
             cursor.file,
             say("problem.gguf-endian"),
-            hint="gguf_convert_endian.py from llama.cpp converts it.",
+            hint=say("hint.endian"),
         )
     if version not in (2, 3):
         raise UnsupportedFormat(
@@ -299,7 +299,7 @@ def _placed(
         raise HeaderError(
             cursor.file,
             say("problem.gguf-end", name=quoted(name), stop=tensor.stop, file_size=cursor.file_size),
-            hint="The file is incomplete: fetch it again.",
+            hint=say("hint.incomplete-file"),
         )
     return tensor
 
@@ -309,7 +309,7 @@ def _unknown_type(file: str, name: str, number: int) -> FormatError:
     return UnsupportedFormat(
         file,
         say("problem.gguf-type", name=quoted(name), kind=what),
-        hint="Use a file of the same model in another type.",
+        hint=say("hint.another-type"),
     )
 
 

@@ -133,7 +133,7 @@ def _headers(fetcher: Fetcher, entry: str) -> list[GgufHeader]:
             raise HeaderError(
                 entry,
                 say("problem.gguf-one-part", number=header.metadata.whole("split.no") or 0, count=count),
-                hint="Give all parts their names again: name-00001-of-00003.gguf.",
+                hint=say("hint.gguf-names"),
             )
         return [header]
     if not 0 < len(parts) <= MAX_PARTS or entry not in parts:
@@ -142,7 +142,7 @@ def _headers(fetcher: Fetcher, entry: str) -> list[GgufHeader]:
         raise HeaderError(
             entry,
             say("problem.parts-missing", n=len(absent), m=len(parts), first=quoted(absent[0])),
-            hint="The model is incomplete; fetch the missing files, or check the revision.",
+            hint=say("hint.incomplete"),
         )
     headers = [read_header(fetcher, part) for part in parts]
     _check_set(headers)

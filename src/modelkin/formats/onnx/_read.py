@@ -167,7 +167,7 @@ def open_graph(request: Request, name: str) -> Graph:
 def _file(source: Source, name: str) -> FileInfo:
     info = source.need(name)
     if not info.size:
-        raise HeaderError(name, say("problem.empty-file"), hint="Fetch it again.")
+        raise HeaderError(name, say("problem.empty-file"), hint=say("hint.fetch-again"))
     return info
 
 

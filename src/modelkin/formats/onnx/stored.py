@@ -239,7 +239,7 @@ class External:
             raise HeaderError(
                 self._file,
                 say("problem.onnx-location", name=quoted(tensor), file=quoted(location), problem=problem),
-                hint="Data must lie in the model's own folder.",
+                hint=say("hint.own-folder"),
             )
         info = self._info(tensor, location)
         offset = self._number(tensor, stated, "offset", 0)
@@ -269,7 +269,7 @@ class External:
                 raise NotFound(
                     f"{self._source.location.ref}/{path}",
                     say("problem.onnx-no-data", name=quoted(tensor), file=self._file),
-                    hint="The model is incomplete; fetch this file, too.",
+                    hint=say("hint.this-file-too"),
                 )
             self._known[location] = info
         return self._known[location]
@@ -286,5 +286,5 @@ class External:
         return HeaderError(
             self._file,
             say("problem.tensor-is", name=quoted(tensor), problem=problem),
-            hint="The file is damaged.",
+            hint=say("hint.damaged"),
         )

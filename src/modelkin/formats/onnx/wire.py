@@ -99,7 +99,7 @@ class Window:
             raise HeaderError(
                 self.file,
                 say("problem.onnx-graph-size", n=MAX_READ >> 20),
-                hint="No model needs that; the file is damaged, or made to waste memory.",
+                hint=say("hint.waste"),
             )
         fetched = self._fetcher.fetch({self.file: ranges}, task="reading headers")
         pieces = [(item, fetched.view(self.file, item)) for item in ranges]
@@ -175,7 +175,7 @@ class Wire:
         self._window = window
         self._left = MAX_FIELDS
 
-    def fail(self, problem: Message, *, hint: str | None = None) -> NoReturn:
+    def fail(self, problem: Message, *, hint: Message | str | None = None) -> NoReturn:
         """Refuse the file."""
         raise HeaderError(self.file, problem, hint=hint or "The file is cut short, damaged, or not ONNX.")
 

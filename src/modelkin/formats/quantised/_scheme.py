@@ -90,11 +90,11 @@ def _pair(value: object) -> tuple[int, int] | None:
     return (first, second) if first and second and first > 0 and second > 0 else None
 
 
-_HINT = "The file is damaged, or was written by a version that packs otherwise; convert it to plain weights."
+_HINT = say("hint.packs-otherwise")
 _MOST_AXES = 4
 
 
-def fail(info: TensorInfo, problem: Message, *, hint: str = _HINT) -> NoReturn:
+def fail(info: TensorInfo, problem: Message, *, hint: Message | str = _HINT) -> NoReturn:
     """Refuse a tensor: raise `HeaderError` with the file, the tensor and the problem."""
     raise HeaderError(
         info.file, say("problem.tensor-problem", name=quoted(info.name), problem=problem), hint=hint

@@ -74,7 +74,7 @@ def header_length(prefix: bytes, *, file: str, file_size: int) -> int:
         raise HeaderError(
             plain(file),
             say("problem.header-short", least=PREFIX_BYTES, got=min(file_size, len(prefix))),
-            hint="The file is empty or cut short; fetch it again.",
+            hint=say("hint.cut-short"),
         )
     length = int.from_bytes(prefix[:PREFIX_BYTES], "little")
     hint = next((hint for start, hint in _OTHER_FILES if prefix.startswith(start)), None)

@@ -92,7 +92,7 @@ def read_index(
         raise IndexFileError(
             name,
             say("problem.shards-missing", n=len(absent), m=len(index.files), first=quoted(absent[0])),
-            hint="The model is incomplete; fetch the missing files, or check the revision.",
+            hint=say("hint.incomplete"),
         )
     headers = _headers(fetcher, [shard for shard in index.files if shard in guess], fetched, head_bytes)
     late = [shard for shard in index.files if shard not in headers]

@@ -145,7 +145,7 @@ def _archived(file: str, size: int, tail: bytes) -> Steps[TorchContents]:
         raise UnsupportedFormat(
             plain(file),
             say("problem.torch-no-pickle"),
-            hint="This is a zip file of another kind.",
+            hint=say("hint.other-zip"),
         )
     order = archive.members.get("byteorder")
     small = [pickle] if order is None else [pickle, order]
@@ -236,7 +236,7 @@ def _streamed(file: str, size: int, beginning: bytes, *, check: bool) -> Steps[T
         raise HeaderError(
             plain(file),
             say("problem.torch-storages-end", end=position, size=size),
-            hint="The file is cut short or damaged; fetch it again.",
+            hint=say("hint.cut-or-damaged"),
         )
     if check and places:
         yield from _checked(file, machine.storages, places)

@@ -97,7 +97,7 @@ class TorchFormat:
             raise IndexFileError(
                 plain(entry),
                 say("problem.shards-missing", n=len(absent), m=len(index.files), first=quoted(absent[0])),
-                hint="The model is incomplete; fetch the missing files, or check the revision.",
+                hint=say("hint.incomplete"),
             )
         opened: dict[str, TorchFile] = {}
         for first in range(0, len(index.files), _FILES_AT_ONCE):
@@ -181,7 +181,7 @@ def _check_whole(fetcher: Fetcher, entry: str) -> None:
         raise UnsupportedFormat(
             plain(entry),
             say("problem.torch-slices", n=len(others)),
-            hint="Take the model in the form of transformers: most such models are offered in both.",
+            hint=say("hint.as-transformers"),
         )
 
 

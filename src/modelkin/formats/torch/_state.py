@@ -92,7 +92,7 @@ def find_state(top: Value, *, file: str, is_part: bool = False) -> StateDict:
         raise UnsupportedFormat(
             plain(file),
             say("problem.no-tensors"),
-            hint="This looks like settings or a training state; the weights are in another file.",
+            hint=say("hint.training-state"),
         )
     left = sorted(walk.left_out | {key for key in beside if key in _OTHER_STATE and _has_tensor(beside[key])})
     if left:

@@ -92,7 +92,7 @@ class Archive:
             raise UnsupportedFormat(
                 plain(self.file),
                 say("problem.zip-compressed", where=where),
-                hint="Load the file with torch and save it again.",
+                hint=say("hint.save-again"),
             )
         later = flags & _SIZES_LATER
         expected = {member.size, _FULL32, 0} if later else {member.size, _FULL32}
@@ -113,7 +113,7 @@ def find_directory(tail: bytes, *, file: str, file_size: int) -> tuple[ByteRange
 
     `tail` is the file's last `TAIL_BYTES` bytes, or all of a shorter file.
     """
-    hint = "The file is cut short, damaged, or has something after its end; fetch it again."
+    hint = say("hint.cut-or-more")
     if len(tail) < END.size or tail[-END.size : -END.size + 4] != _END_MAGIC:
         raise HeaderError(plain(file), say("problem.zip-no-end"), hint=hint)
     _, disk, first_disk, here, count, length, offset, comment = END.unpack(tail[-END.size :])

@@ -66,7 +66,7 @@ class Machine(PickleStack):
         """
         data, handlers = self._data, _HANDLERS
         if data[self._start : self._start + 1] not in (b"", b"\x80"):
-            self._fail(say("problem.pickle-protocol"), hint="The file is of another kind, or damaged.")
+            self._fail(say("problem.pickle-protocol"), hint=say("hint.other-kind"))
         end = len(data)
         try:
             for _ in range(MAX_OPCODES):
