@@ -85,9 +85,10 @@ def test_numbers_that_no_quantiser_touched_are_on_no_levels(error):
     assert levels_before(*made, gain) is None
 
 
-def test_levels_are_found_in_lines_too_short_to_hit_one_twice():
+@pytest.mark.parametrize(("levels", "bits"), [(127, 8), (7, 4)])
+def test_levels_are_found_in_lines_too_short_to_hit_all_of_them_twice(levels, bits):
     gain = np.ones(24, np.float32)
-    made = quantised(RNG.normal(size=(64, 24)), 3e-6, gain, levels=127)
+    made = quantised(RNG.normal(size=(64, 24)), 3e-6, gain, levels=levels)
     found = levels_before(*made, gain)
     assert found is not None
-    assert (found[0].bits, found[0].group) == (8, 24)
+    assert (found[0].bits, found[0].group) == (bits, 24)

@@ -285,24 +285,21 @@ def levels_before(turned: Floats, steps: Floats, gain: Floats) -> tuple[Lattice,
     own = np.median(noise, axis=1, keepdims=True)
     own = np.asarray(np.where(own > 0, own, 1.0), np.float32)
     plain, noise = np.asarray(turned / gain / own, np.float32), np.asarray(noise / own, np.float32)
-    if plain.shape[1] <= _MOST_LEVELS:
-        # Hardly two numbers of a short line share a level: there is nothing to gather.
-        short = find_lattice(plain, np.ones_like)
-        if short is not None and short.group == plain.shape[1]:
-            return short, np.asarray(level_steps(plain, short) * own * np.abs(gain), np.float32)
     for size in group_sizes(plain.shape[1]):
         whole = plain.shape[1] // size * size
         groups, blurs = (values[:, :whole].reshape(-1, size) for values in (plain, noise))
         some = slice(None, None, max(1, len(groups) // _TRIED))
         tried = [_gathered(*pair) is not None for pair in zip(groups[some], blurs[some], strict=True)]
-        if sum(tried) < _NEARLY_ALL * len(tried):
+        gathers = sum(tried) >= _NEARLY_ALL * len(tried)
+        # Hardly two numbers of a short line may share a level: then there is nothing to gather.
+        if not gathers and not size == plain.shape[1] <= _MOST_LEVELS:
             continue
         made = plain.copy()
         pairs = zip(groups, blurs, strict=True)
         gathered = [(group if (one := _gathered(group, blur)) is None else one) for group, blur in pairs]
         made[:, :whole] = np.stack(gathered).reshape(len(plain), whole)
         found = find_lattice(made, np.ones_like)
-        if found is not None:
+        if found is not None and (gathers or found.group == size):
             return found, np.asarray(level_steps(made, found) * own * np.abs(gain), np.float32)
     return None
 
