@@ -136,5 +136,5 @@ def plot(result: Comparison, name: str) -> Plot:
         known = ["layers", *figures]
         near = get_close_matches(name, known, n=1)
         problem = say("problem.no-figure-near", near=near[0]) if near else say("problem.no-figure")
-        raise UsageError(name, problem, hint=f"There are {', '.join(known)}.")
+        raise UsageError(name, problem, hint=say("hint.there-are", names=tuple(known)))
     return Plot(figures[name])

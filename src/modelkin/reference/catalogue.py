@@ -46,7 +46,7 @@ def load_reference(name: str) -> ReferenceMethod:
     cards = load_reference_cards()
     if name not in cards:
         close = difflib.get_close_matches(name, [*cards, ALL], n=1)
-        hint = f"Did you mean {close[0]}?" if close else f"Known: {', '.join(cards)}."
+        hint = say("hint.did-you-mean", name=close[0]) if close else say("hint.known", names=tuple(cards))
         raise UsageError(name, say("problem.no-published-method"), hint=hint)
     module, _, attribute = cards[name].class_path.partition(":")
     found: ReferenceMethod = getattr(import_module(f"modelkin.reference.{module}"), attribute)(cards[name])

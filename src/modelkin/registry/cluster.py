@@ -47,7 +47,7 @@ def open_cluster(where: str, *, n_workers: int | None = None) -> Iterator[Any]:
         from distributed import Client, LocalCluster
     except ModuleNotFoundError as error:
         raise MissingExtra(
-            where, say("problem.needs-dask"), hint="Install it with: pip install 'modelkin[dask]'"
+            where, say("problem.needs-dask"), hint=say("hint.install", command="pip install 'modelkin[dask]'")
         ) from error
     if where == "local":
         with (

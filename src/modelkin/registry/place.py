@@ -169,7 +169,9 @@ class BucketPlace(RegistryPlace):
             import fsspec
         except ModuleNotFoundError as error:
             raise MissingExtra(
-                url, say("problem.needs-fsspec"), hint="Install it with: pip install 'modelkin[cloud]'"
+                url,
+                say("problem.needs-fsspec"),
+                hint=say("hint.install", command="pip install 'modelkin[cloud]'"),
             ) from error
         self.name = url.split("@")[-1] if "@" in url else url
         try:

@@ -293,6 +293,8 @@ def _arrow() -> tuple[Any, Any]:
         import pyarrow.parquet
     except ModuleNotFoundError as error:
         raise MissingExtra(
-            "registry", say("problem.needs-pyarrow"), hint="Install it with: pip install 'modelkin[registry]'"
+            "registry",
+            say("problem.needs-pyarrow"),
+            hint=say("hint.install", command="pip install 'modelkin[registry]'"),
         ) from error
     return pyarrow, pyarrow.parquet

@@ -81,7 +81,7 @@ def atlas_app(
         from starlette.applications import Starlette
         from starlette.routing import Route
     except ModuleNotFoundError as error:
-        hint = "Install it with: pip install 'modelkin[atlas]'"
+        hint = say("hint.install", command="pip install 'modelkin[atlas]'")
         raise MissingExtra("atlas", say("problem.needs-server"), hint=hint) from error
     served = _Served(atlas, registry, access or ServeAccess(), language, fetch or FetchOptions())
 

@@ -31,7 +31,7 @@ def serve_atlas(
     try:
         import uvicorn
     except ModuleNotFoundError as error:
-        hint = "Install it with: pip install 'modelkin[atlas]'"
+        hint = say("hint.install", command="pip install 'modelkin[atlas]'")
         raise MissingExtra("atlas", say("problem.needs-server"), hint=hint) from error
     config = uvicorn.Config(
         app,

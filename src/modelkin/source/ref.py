@@ -103,7 +103,7 @@ class ModelRef:
         if text.startswith(_ON_THE_HUB):
             return _hub(text, text.removeprefix(_ON_THE_HUB))
         if "@" not in text and (near := _near(Path(text))):
-            hint = f"For the Hub write {visible(_ON_THE_HUB + text)}."
+            hint = say("hint.for-the-hub", ref=visible(_ON_THE_HUB + text))
             raise NotFound(quoted(text), say("problem.no-file-near", near=near), hint=hint)
         if text.endswith(_FILE_ENDINGS) and text.partition("@")[0].count("/") < 2 and "@" not in text:
             raise NotFound(

@@ -179,5 +179,5 @@ def _data(name_or_file: str) -> bytes:
     raise NotFound(
         name_or_file[:200],
         say("problem.no-study"),
-        hint=f"Studies are {', '.join(shipped_studies())}.",
+        hint=say("hint.studies", names=tuple(shipped_studies())),
     )

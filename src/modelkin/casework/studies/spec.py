@@ -159,7 +159,7 @@ def replace_models(study: Study, refs: Mapping[str, str]) -> Study:
             raise UsageError(
                 study.name,
                 say("problem.no-model-called", name=repr(alias[:60])),
-                hint=f"There are {', '.join(models)}.",
+                hint=say("hint.there-are", names=tuple(models)),
             )
         models[alias] = replace(models[alias], ref=Reference(ref), name=_stand_in(alias, ref))
     return replace(study, models=models)

@@ -56,7 +56,7 @@ def load_method(name: str) -> Method:
     cards = load_cards()
     if name not in cards:
         close = difflib.get_close_matches(name, cards, n=1)
-        hint = f"Did you mean {close[0]}?" if close else f"Known: {', '.join(cards)}."
+        hint = say("hint.did-you-mean", name=close[0]) if close else say("hint.known", names=tuple(cards))
         raise UsageError(name, say("problem.no-method"), hint=hint)
     module, _, attribute = cards[name].class_path.partition(":")
     method: Method = getattr(import_module(f"modelkin.comparison.methods.{module}"), attribute)(cards[name])

@@ -205,7 +205,7 @@ def _check_beginning(cursor: _Cursor) -> None:
         raise UnsupportedFormat(
             cursor.file,
             say("problem.gguf-version", version=version),
-            hint="Convert the model again with a current llama.cpp." if version == 1 else None,
+            hint=say("hint.llamacpp-again") if version == 1 else None,
         )
 
 
