@@ -35,6 +35,8 @@ PAGE, FACTS = ROOT / "docs" / "verdicts.md", ROOT / "docs" / "lookalikes.json"
 N_OF_KIND = 3
 STREAM = {"embedding", "head", "norms", "residual"}
 """What a student shares with its teacher."""
+COORDINATES = ("coordinates-only", "coordinates-and-heads")
+"""How pairs are read at deep depth that share coordinates and no units."""
 SIBLINGS = ("last", "all")
 """Kinds of students that are also compared with each other."""
 DEPTHS: tuple[Depth, ...] = ("standard", "deep")
@@ -117,17 +119,19 @@ def kinds_table(rows: list[dict[str, Any]]) -> str:
     """Write how often models of each kind are read as students, and how all others are read."""
     lines = [
         "| what it has of the other | width | pairs | `coordinates-so-far` at standard depth | "
-        "`coordinates-only` at deep depth | otherwise at deep depth |",
-        "| --- | --- | --- | --- | --- | --- |",
+        + " | ".join(f"`{reading}`" for reading in COORDINATES)
+        + " at deep depth | otherwise at deep depth |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
     ]
     rows = sorted(rows, key=lambda row: not row["student"])
     for _, group in groupby(rows, key=lambda row: (row["kind"], row["width"])):
         pairs = list(group)
         how = pairs[0]["how"] if pairs[0]["student"] else f"partial copy: {pairs[0]['how']}"
-        other = Counter(told(row) for row in pairs if row["deep"]["reading"] != "coordinates-only")
+        other = Counter(told(row) for row in pairs if row["deep"]["reading"] not in COORDINATES)
+        counts = [n_read(pairs, "standard", "coordinates-so-far")]
+        counts += [n_read(pairs, "deep", reading) for reading in COORDINATES]
         lines.append(
-            f"| {how} | {pairs[0]['width']} | {len(pairs)} | {read_as(pairs, 'coordinates-so-far')} | "
-            f"{read_as(pairs, 'coordinates-only')} | "
+            f"| {how} | {pairs[0]['width']} | {len(pairs)} | {' | '.join(map(str, counts))} | "
             f"{'; '.join(f'{n} {what}' for what, n in other.most_common())} |"
         )
     return "\n".join(lines)
@@ -136,25 +140,26 @@ def kinds_table(rows: list[dict[str, Any]]) -> str:
 def rates(rows: list[dict[str, Any]], versions: dict[str, str]) -> str:
     """Say how many students are named as such at deep depth, and how many partial copies."""
     students = [row for row in rows if row["student"]]
-    accused = [row for row in students if row["deep"]["reading"] != "coordinates-only"]
     started = [row for row in rows if row["kind"] == "embedding"]
     copies = [row for row in rows if not row["student"] and row["kind"] != "embedding"]
+    only, heads = COORDINATES
+    accused = [row for row in students if row["deep"]["reading"] not in COORDINATES]
     lines = [
-        f"At deep depth, {read_as(students, 'coordinates-only')} of {len(students)} pairs with a student are "
-        f"named as such, and {read_as(copies, 'coordinates-only')} of {len(copies)} partial copies are.",
+        f"At deep depth, {n_read(students, 'deep', only)} of {len(students)} pairs with a student are named as "
+        f"such, and {n_read(students, 'deep', heads)} as that or a copy of attention that was trained on. "
+        f"{n_read(copies, 'deep', only)} of {len(copies)} partial copies are read as the first, and "
+        f"{n_read(copies, 'deep', heads)} as the second.",
         f"Of the {len(started)} models that started from the embedding and learned the text, "
-        f"{read_as(started, 'coordinates-only')} have this reading, which says so.",
+        f"{n_read(started, 'deep', only)} have the first reading, which says so.",
     ]
-    if accused:
-        where = sorted({part for row in accused for part in row["deep"]["shared"]} - STREAM)
-        lines.append(f"{len(accused)} pairs with a student were said to share {', '.join(where)}.")
+    where = sorted({part for row in accused for part in row["deep"]["shared"]} - STREAM)
+    lines.append(f"{len(accused)} pairs with a student were said to share {', '.join(where) or 'layers'}.")
     told = ", ".join(f"{name} {version}" for name, version in versions.items())
     return " ".join([*lines, f"Measured by {told}."])
 
 
-def read_as(rows: list[dict[str, Any]], reading: str) -> int:
-    """Count the rows with a reading, at the depth that it belongs to."""
-    depth = "deep" if reading == "coordinates-only" else "standard"
+def n_read(rows: list[dict[str, Any]], depth: Depth, reading: str) -> int:
+    """Count the rows with a reading."""
     return sum(row[depth]["reading"] == reading for row in rows)
 
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from modelkin.comparison.methods import (
+    HEADS_ALIKE,
     Agreement,
     Contrast,
     Effect,
@@ -645,3 +646,39 @@ def test_beside_a_finding_a_blind_test_keeps_the_claim_narrow():
 def test_earlier_rules_called_everything_tested():
     verdict = decide([blind("mlp")], load_rule("rule-4"), candidate="B", base="A", stage="deep")
     assert verdict.conclusion is Conclusion.NO_EVIDENCE
+
+
+def alike_heads():
+    return replace(found("attention", log10_p=-40, layer=2), method="head-matching", flags=(HEADS_ALIKE,))
+
+
+def test_heads_that_are_only_alike_are_coordinates_where_no_units_are_shared():
+    verdict = judged([found("embedding", log10_p=-40), null("mlp"), alike_heads()], stage="deep")
+    assert verdict.conclusion is Conclusion.SHARED_PARTIAL
+    assert verdict.reading == "coordinates-and-heads"
+    assert "do not tell them apart" in str(verdict.summary)
+    assert verdict.components["attention"].conclusion is Conclusion.NOT_TESTABLE
+    tested = judged(
+        [found("embedding", log10_p=-40), null("mlp"), null("attention"), alike_heads()], stage="deep"
+    )
+    assert tested.components["attention"].conclusion is Conclusion.NO_EVIDENCE
+
+
+@pytest.mark.parametrize(
+    "others",
+    [
+        [null("mlp")],  # no coordinates are shared
+        [found("embedding", log10_p=-40), found("mlp", log10_p=-40)],  # units are shared
+        [found("embedding", log10_p=-40), null("mlp"), found("attention", log10_p=-40, layer=1)],
+    ],
+)
+def test_heads_that_are_only_alike_count_beside_units_and_without_coordinates(others):
+    verdict = judged([*others, alike_heads()], stage="deep")
+    assert verdict.components["attention"].conclusion.related
+
+
+def test_heads_that_are_the_same_count():
+    same = replace(alike_heads(), flags=())
+    verdict = judged([found("embedding", log10_p=-40), null("mlp"), same], stage="deep")
+    assert verdict.components["attention"].conclusion.related
+    assert verdict.reading is None

@@ -17,6 +17,7 @@ from modelkin.comparison.methods._layer_choice import whole_layers_fit
 from modelkin.comparison.methods._result import (
     EQUAL_VALUES,
     FEW_ORDERS,
+    HEADS_ALIKE,
     LOG10_ALPHA,
     Agreement,
     Contrast,
@@ -46,6 +47,7 @@ __all__ = [
     "COPY_UNITS",
     "EQUAL_VALUES",
     "FEW_ORDERS",
+    "HEADS_ALIKE",
     "LOG10_ALPHA",
     "Agreement",
     "Contrast",

@@ -13,6 +13,9 @@ LOG10_ALPHA = -8.0
 """What one test must reach for a verdict: 10^-6, corrected for a hundred tests, components and stages."""
 FEW_ORDERS = "few-orders"
 """Flag of a test that could not have reached that whatever the data: units have too few orders."""
+HEADS_ALIKE = "heads-alike"
+"""Flag of a test of heads that were found again without being the same: whoever has learned the same
+coordinates has such heads too."""
 EQUAL_VALUES = "equal-values"
 """Flag of a test whose values are all equal, bit for bit."""
 Details = Mapping[str, float | int | str | Message]

@@ -20,6 +20,7 @@ _HEADS = ("heads", "kv_heads")
 _BARE = {
     "token-tables-only": "same-tables",
     "coordinates-only": "same-coordinates",
+    "coordinates-and-heads": "same-coordinates",
     "coordinates-so-far": "same-coordinates",
 }
 """Readings by which no layer need have been copied, and what is then found: nothing was replaced."""

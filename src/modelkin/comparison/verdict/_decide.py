@@ -6,12 +6,12 @@ import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from modelkin.comparison.methods import Agreement, Contrast, Evidence, Skipped, Tested
+from modelkin.comparison.methods import HEADS_ALIKE, Agreement, Contrast, Evidence, Skipped, Tested
 from modelkin.message import Message, say
 
 from ._components import certain_tests, judge_component, not_testable, without_echoes
 from ._rule import DecisionRule
-from .pattern import pattern_of
+from .pattern import STREAM, UNITS, pattern_of
 from .result import ComponentVerdict, Conclusion, Verdict
 from .words import headline, limitations, summary
 
@@ -58,6 +58,8 @@ def decide(
         name: judge_component([test for test in evidence if test.component == name], rule, penalty=penalty)
         for name in components
     }
+    n_tests = len(evidence)
+    evidence, judged = _without_alike_heads(evidence, judged, rule, penalty=penalty)
     if any(item.conclusion in _SHARED for item in judged.values()):
         changed = _only_in_changed_coordinates(evidence, judged, rule, penalty=penalty)
         judged = {
@@ -77,7 +79,7 @@ def decide(
     if parameters is not None:
         judged = {name: replace(item, parameters=parameters.get(name, 0)) for name, item in judged.items()}
     conclusion = _overall(judged, tested, identity, rule)
-    reading = pattern_of(conclusion, judged, evidence, stage=stage)
+    reading = pattern_of(conclusion, judged, evidence, stage=stage, alike_heads=len(evidence) < n_tests)
     share = _shared_share(judged, parameters)
     exactly = any(_exactly_shared(item, rule, penalty) for item in judged.values())
     by_layers = [item for item in judged.values() if item.basis == "own-layers"]
@@ -137,6 +139,32 @@ def decide(
         rule=say("rule", n=rule.version),
         stage=stage,
     )
+
+
+def _without_alike_heads(
+    evidence: Sequence[Evidence],
+    judged: Mapping[str, ComponentVerdict],
+    rule: DecisionRule,
+    *,
+    penalty: float,
+) -> tuple[Sequence[Evidence], dict[str, ComponentVerdict]]:
+    """Leave out heads that are alike and not the same, if coordinates are shared and no units are.
+
+    What is tested of matched heads is the order of residual dimensions: shared coordinates are enough for it,
+    with heads that came to do the same work. A student of hidden states has both.
+    """
+    shared = {name for name, item in judged.items() if item.conclusion in _SHARED}
+    alike = [test for test in evidence if isinstance(test, Tested) and HEADS_ALIKE in test.flags]
+    if not rule.coordinates or not alike or not shared & STREAM or shared & UNITS:
+        return evidence, dict(judged)
+    left = [test for test in evidence if test not in alike]
+    again = dict(judged)
+    for name in {test.component for test in alike}:
+        tests = [test for test in left if test.component == name]
+        again[name] = judge_component(tests, rule, penalty=penalty)
+        if not any(isinstance(test, Tested | Contrast) for test in tests):
+            again[name] = not_testable(say("heads-alike"))
+    return left, again
 
 
 def _seen(

@@ -30,6 +30,8 @@ class DecisionRule:
     """Components of which one must be shared before a whole model is called shared; empty for any."""
     echo: float
     """Share of the effect in new coordinates below which an effect in the old ones does not count."""
+    coordinates: bool
+    """Whether heads that are alike count as shared coordinates where these are shared and no units are."""
     stages: Mapping[str, float]
     agreement: Mapping[str, float]
     """When an agreement calibrated on controls counts: floor, control_pairs, layers."""

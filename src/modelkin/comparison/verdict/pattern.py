@@ -14,9 +14,9 @@ from modelkin.comparison.methods import EQUAL_VALUES, Evidence, Tested
 from .result import ComponentVerdict, Conclusion, Reading
 
 _TABLES = frozenset({"embedding", "head"})
-_STREAM = _TABLES | {"norms", "residual"}
+STREAM = _TABLES | {"norms", "residual"}
 """Components whose tests run along the residual stream."""
-_UNITS = frozenset({"mlp", "experts"})
+UNITS = frozenset({"mlp", "experts"})
 """Components whose units must have been tested for their absence to mean something."""
 
 
@@ -26,11 +26,13 @@ def pattern_of(
     evidence: Sequence[Evidence],
     *,
     stage: str,
+    alike_heads: bool = False,
 ) -> Reading | None:
     """Name the pattern, or return None if it is none of these.
 
     Before the deep stage, units were compared only with unchanged numbering, so coordinates without units may
-    also mean a copy whose units were reordered.
+    also mean a copy whose units were reordered. `alike_heads`: heads were found again that are alike and not
+    the same, and were not counted.
     """
     tests = [test for test in evidence if isinstance(test, Tested)]
     if conclusion is Conclusion.NO_EVIDENCE:
@@ -45,9 +47,11 @@ def pattern_of(
         tested = {name for name, item in components.items() if item.conclusion.related is not None}
         return "norm-gains-only" if tested > shared else "norm-gains-alone"
     silent = {name for name, item in components.items() if item.conclusion is Conclusion.NO_EVIDENCE}
-    if not shared <= _STREAM or not silent & _UNITS:
+    if not shared <= STREAM or not silent & UNITS:
         return None
     tables = [test for test in tests if test.component in shared & _TABLES]
     if tables and shared <= _TABLES | {"residual"} and all(EQUAL_VALUES in test.flags for test in tables):
         return "token-tables-only"
-    return "coordinates-only" if stage == "deep" else "coordinates-so-far"
+    if stage != "deep":
+        return "coordinates-so-far"
+    return "coordinates-and-heads" if alike_heads else "coordinates-only"

@@ -37,6 +37,7 @@ Reading = Literal[
     "norm-gains-alone",
     "token-tables-only",
     "coordinates-only",
+    "coordinates-and-heads",
     "coordinates-so-far",
     "zeros-alone",
     "beginning-alone",
@@ -47,6 +48,7 @@ Reading = Literal[
 ``norm-gains-alone``: only norm gains were tested, and they are shared.
 ``token-tables-only``: token tables are equal bit for bit, and no units are shared.
 ``coordinates-only``: what runs along the residual stream is shared, and no units are, reordered or not.
+``coordinates-and-heads``: the same, with heads that are alike: learned, or copied and trained on.
 ``coordinates-so-far``: the same, before reordered units were looked for.
 ``zeros-alone``: nothing is shared except the places of zeros.
 ``beginning-alone``: nothing is shared except what all layers of both models have in common.

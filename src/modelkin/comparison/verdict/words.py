@@ -11,7 +11,10 @@ from modelkin.message import Message, joined, say
 from .result import ComponentVerdict, Conclusion, Reading, Verdict
 
 EXPLAINED: frozenset[Reading | None] = frozenset(
-    {"token-tables-only", "coordinates-only", "coordinates-so-far", "zeros-alone", "beginning-alone"}
+    {
+        *("token-tables-only", "coordinates-only", "coordinates-and-heads", "coordinates-so-far"),
+        *("zeros-alone", "beginning-alone"),
+    }
 )
 """Readings whose summary says what they commonly mean."""
 NEVER = 1.0
