@@ -6,12 +6,14 @@ import sys
 
 import numpy as np
 import pytest
+from tests.document.korean import english, prose
 from tests.support import llama_files
 
 from modelkin.casework.lab import NormsOptions, norms_from_json
 from modelkin.casework.lab.norms import FAMILIES, INITS
 from modelkin.cli import lab as command
 from modelkin.document import to_json
+from modelkin.message import phrase
 
 
 def test_help_lists_the_experiments(run):
@@ -137,15 +139,15 @@ def test_options_of_norms_reach_the_experiment(run, monkeypatch, tmp_path):
 
     def experiment(options, *, report):
         asked.append(options)
-        report("a line")
+        report(phrase("norms.compared", init="ones", pairs=4))
         return result()
 
     monkeypatch.setattr("modelkin.casework.lab.norms_experiment", experiment)
-    monkeypatch.setattr("modelkin.casework.lab.norms_report.draw", lambda figure, out, name: None)
+    monkeypatch.setattr("modelkin.casework.lab.norms_report.draw", lambda figure, out, name, language: None)
     arguments = ("--small", "--init", "random", "--init", "ones", "--init", "random", "--steps", "9")
     status, out, err = run("lab", "norms", *arguments, "--family", "llama", "--out", str(tmp_path / "o"))
     assert status == 0
-    assert "a line" in err
+    assert "ones: 4 pairs compared so far" in err
     assert "common origin" in out
     (options,) = asked
     small = NormsOptions().small()
@@ -161,7 +163,27 @@ def test_results_are_told_anew_without_training(run, tmp_path, monkeypatch):
     (tmp_path / "norms.json").write_text(to_json(result()))
     status, out, _ = run("lab", "norms", "--results", str(tmp_path / "norms.json"), "--json")
     assert status == 0
-    assert json.loads(out)["conclusion"] == list(result().conclusion)
+    assert json.loads(out)["conclusion"] == list(map(str, result().conclusion))
+
+
+def test_an_experiment_is_told_in_korean(run, monkeypatch, tmp_path):
+    from tests.casework.lab.test_norms import result
+
+    def experiment(options, *, report):
+        report(phrase("norms.compared", init="ones", pairs=4))
+        return result()
+
+    drawn = []
+    monkeypatch.setattr("modelkin.casework.lab.norms_experiment", experiment)
+    monkeypatch.setattr(
+        "modelkin.casework.lab.norms_report.draw", lambda figure, out, name, language: drawn.append(language)
+    )
+    status, out, err = run("lab", "norms", "--out", str(tmp_path / "o"), "--lang", "ko")
+    assert status == 0
+    assert "ones: 지금까지 4쌍 비교" in err
+    assert english(out.splitlines()) == []
+    assert english(prose((tmp_path / "o" / "NORMS.md").read_text())) == []
+    assert {language.code for language in drawn} == {"ko"}
 
 
 def test_a_zoo_is_built_by_the_command(run, monkeypatch, tmp_path):

@@ -66,6 +66,11 @@ def test_korean_texts_are_korean():
         "matrix.reach",
         "message.joined",
         "message.sentences",
+        "norms.both",
+        "norms.chance-of",
+        "norms.p-range",
+        "norms.panel",
+        "norms.verdict-count",
         "scope.model",
         "scope.pair",
         "study.part",
@@ -199,7 +204,21 @@ MESSAGES = [
     key
     for key in ENGLISH.texts
     if key.split(".")[0]
-    in ("message", "summary", "limitation", "study", "problem", "part", "figure", "alt", "catalogue", "hint")
+    in {
+        *(
+            "message",
+            "summary",
+            "limitation",
+            "study",
+            "problem",
+            "part",
+            "figure",
+            "alt",
+            "catalogue",
+            "hint",
+        ),
+        "norms",
+    }
 ]
 
 
@@ -267,7 +286,7 @@ def test_every_text_of_figures_is_drawn_somewhere():
     code = "\n".join(path.read_text() for path in ROOT.rglob("*.py"))
     drawn = {item.code for item in known()} | set(re.findall(r'"((?:figure|alt)\.\w+)"', code))
     patterns = "|".join(re.escape(item.code).replace(re.escape(HOLE), ".+") for item in computed())
-    texts = [key for key in ENGLISH.texts if key.split(".")[0] in ("figure", "catalogue")]
+    texts = [key for key in ENGLISH.texts if key.split(".")[0] in ("figure", "catalogue", "norms")]
     unused = [key for key in texts if key.removesuffix("-one") not in drawn]
     assert [key for key in unused if not re.fullmatch(patterns, key)] == []
 

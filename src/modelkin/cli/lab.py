@@ -107,12 +107,12 @@ def norms(
             raise click.UsageError("give --published or --small, not both")
         size = "published" if published else "small" if small else "usual"
         options = _norms_options(inits, seeds, steps, family=family, seed=seed, size=size)
-        result = norms_experiment(options, report=output.remark)
+        result = norms_experiment(options, report=lambda line: output.remark(output.language.wording(line)))
     output.written(
         result,
-        lambda: norms_blocks(result),
+        lambda: norms_blocks(result, output.language),
         out=out,
-        write=lambda place: write_norms(result, place),
+        write=lambda place: write_norms(result, place, output.language),
         start="NORMS.md",
     )
 

@@ -139,7 +139,7 @@ def parse(text: str, where: str) -> object:
         raise FormatError(where, say("problem.no-json", why=str(error))) from error
 
 
-def from_json(kind: type[_Record], text: str, *, where: str, hint: str = "") -> _Record:
+def from_json(kind: type[_Record], text: str, *, where: str, hint: str | Message | None = None) -> _Record:
     """Read a record that has a schema, strictly; `hint` is for a document that follows another schema."""
     reader = Reader(where)
     document = parse(text, where)
@@ -148,7 +148,7 @@ def from_json(kind: type[_Record], text: str, *, where: str, hint: str = "") -> 
     name = document.pop("schema", None)
     if name != schemas[kind]:
         problem = say("problem.schema-expected", known=schemas[kind], got=_shown(name))
-        raise FormatError(where, problem, hint=hint or None)
+        raise FormatError(where, problem, hint=hint)
     found: _Record = reader.read(kind, document, "")
     return found
 

@@ -6,11 +6,13 @@ import csv
 import doctest
 import json
 import math
+import re
 import sys
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from tests.document.korean import KOREAN, english, prose, words_of
 from tests.places import DOCS
 
 from modelkin.casework.lab import (
@@ -37,9 +39,10 @@ from modelkin.casework.lab.norms import (
 )
 from modelkin.casework.lab.norms_report import groups_of, p_text
 from modelkin.casework.lab.norms_train import CORPORA, initial_gains, letters, unigram_loss
-from modelkin.document import to_json
+from modelkin.document import ENGLISH, to_json
 from modelkin.errors import FormatError, MissingExtra, UsageError
 from modelkin.figures import Scatter
+from modelkin.message import say
 
 ZOO = embedded_zoo()
 
@@ -104,6 +107,10 @@ def result(
             limits=(),
         )
     )
+
+
+def words(messages):
+    return " ".join(map(str, messages))
 
 
 @pytest.fixture(scope="module")
@@ -245,8 +252,8 @@ class TestData:
 
 class TestWords:
     def test_a_threshold_is_refused_or_granted_by_the_data(self):
-        assert "no threshold" in " ".join(result(child=0.97).conclusion)
-        assert "would tell these pairs apart" in " ".join(result(child=0.999).conclusion)
+        assert "no threshold" in words(result(child=0.97).conclusion)
+        assert "would tell these pairs apart" in words(result(child=0.999).conclusion)
 
     def test_the_common_mean_is_named_as_the_cause_only_if_it_is(self):
         wanted = result()
@@ -255,33 +262,31 @@ class TestWords:
                 replace(pair, init="near-one", cosine=cosine, expected=expected) for pair in wanted.pairs
             )
             arm = replace(wanted, options=NormsOptions(inits=("near-one",)), pairs=pairs)
-            assert ("needs no common start" in " ".join(conclude(arm).conclusion)) is named
-        assert "near-one" not in " ".join(wanted.conclusion)
+            assert ("needs no common start" in words(conclude(arm).conclusion)) is named
+        assert "near-one" not in words(wanted.conclusion)
 
     def test_a_false_alarm_would_be_told(self):
-        assert "of 2 unrelated pairs 0 and 0" in " ".join(result().conclusion)
-        assert "of 2 unrelated pairs 1 and 1" in " ".join(result(stranger_log10_p=-9).conclusion)
+        assert "of 2 unrelated pairs 0 and 0" in words(result().conclusion)
+        assert "of 2 unrelated pairs 1 and 1" in words(result(stranger_log10_p=-9).conclusion)
 
     def test_a_missed_child_would_be_told(self):
-        assert "of 1 fine-tuned pairs the gains find 1" in " ".join(result().conclusion)
-        assert "of 1 fine-tuned pairs the gains find 0" in " ".join(result(child_log10_p=-2).conclusion)
+        assert "of 1 fine-tuned pairs the gains find 1" in words(result().conclusion)
+        assert "of 1 fine-tuned pairs the gains find 0" in words(result(child_log10_p=-2).conclusion)
 
     def test_a_shared_start_counts_as_an_origin_only_if_it_was_found(self):
-        assert "common random numbers" in " ".join(result().conclusion)
-        assert "common random numbers" not in " ".join(result(start_log10_p=-1).conclusion)
+        assert "common random numbers" in words(result().conclusion)
+        assert "common random numbers" not in words(result(start_log10_p=-1).conclusion)
 
     def test_limits_follow_the_numbers(self):
         wanted = result()
-        assert "their own start" not in " ".join(wanted.limits)  # all gains begin alike
-        assert "With 2 seeds" in " ".join(wanted.limits)
+        assert "their own start" not in words(wanted.limits)  # all gains begin alike
+        assert "With 2 seeds" in words(wanted.limits)
         told = {}
         for kept in (None, 0.3, 0.95):
             pairs = tuple(replace(pair, init="random") for pair in wanted.pairs)
             options = NormsOptions(inits=("random",))
             models = (run("random", 0, kept=kept),)
-            told[kept] = " ".join(
-                conclude(replace(wanted, options=options, models=models, pairs=pairs)).limits
-            )
+            told[kept] = words(conclude(replace(wanted, options=options, models=models, pairs=pairs)).limits)
         assert "was not measured" in told[None]
         assert "r from +0.300" in told[0.3]
         assert "rather than what training makes" not in told[0.3]
@@ -305,9 +310,9 @@ class TestWords:
         assert groups[1].expected == 0.975
 
     def test_p_values_are_rounded_up_and_do_not_underflow(self):
-        values = (None, 0.0, math.log10(0.5), math.log10(0.0321), math.log10(0.999), -4.5, -400.2)
+        values = (0.0, math.log10(0.5), math.log10(0.0321), math.log10(0.999), -4.5, -400.2)
         assert [p_text(value) for value in values] == [
-            *("not tested", "1", "0.5", "0.033", "1", "1e-4", "1e-400"),
+            *("1", "0.5", "0.033", "1", "1e-4", "1e-400"),
         ]
 
 
@@ -330,7 +335,7 @@ class TestFiles:
         assert document == norms_document(wanted)
         assert "2.00 to 2.00 of their own corpus, 2.50 to 2.50 of the other one" in document
         for sentence in (*wanted.conclusion, *wanted.limits):
-            assert sentence in document
+            assert str(sentence) in document
 
     @pytest.mark.parametrize(
         "text", ["", "[]", "{}", '{"schema": "other/1"}', '{"schema": "modelkin.norms/1"}']
@@ -352,6 +357,74 @@ def test_the_page_tells_the_kept_results():
     told = norms_document(kept).partition("\n\n")[2].replace("\n## ", "\n### ")
     page = (DOCS / "experiments.md").read_text()
     assert page.partition("<!-- begin norms -->\n")[2].partition("<!-- end norms -->")[0] == told
+
+
+def outcomes():
+    """Return experiments that between them say everything that the experiment can say."""
+    kept = conclude(norms_from_json((DOCS / "experiments" / "norms.json").read_text()))
+    near = replace(result(), options=NormsOptions(inits=("near-one",)), models=(run("near-one", 0),))
+    untested = TestResult(log10_p=None, effect=None, reason=say("lacks-tensor"))
+    return (
+        kept,
+        result(child=0.97, start_log10_p=-1.0, kept=0.9),
+        conclude(replace(near, pairs=tuple(replace(p, init="near-one", cosine=0.3) for p in near.pairs))),
+        conclude(
+            replace(
+                kept,
+                pairs=tuple(
+                    replace(p, pearson=None, norm_test=untested, unit_test=untested, verdict="not-testable")
+                    for p in kept.pairs
+                ),
+                models=tuple(replace(run, start_kept=None) for run in kept.models),
+            )
+        ),
+    )
+
+
+@pytest.mark.parametrize("found", outcomes())
+class TestKorean:
+    def test_no_english_sentence_is_left(self, found):
+        assert len(english(prose(norms_document(found)))) > 10
+        assert english(prose(norms_document(found, KOREAN))) == []
+        assert "(원문)" not in norms_document(found, KOREAN)
+
+    def test_figures_are_told_too(self, found):
+        for figure in norms_figures(found).values():
+            assert english(words_of(figure)) == []
+            assert KOREAN.wording(figure.title) != figure.title
+
+    def test_what_was_read_back_is_told_as_well(self, found):
+        again = norms_from_json(to_json(found))
+        assert again == found
+        assert norms_document(again, KOREAN) == norms_document(found, KOREAN)
+
+    def test_both_languages_show_the_same_numbers(self, found):
+        told = [
+            sorted(re.findall(r"\d+\.\d+|1e-\d+|\d\d+|[2-9]", norms_document(found, language)))
+            for language in (ENGLISH, KOREAN)
+        ]
+        assert told[0] == told[1]  # but 0 and 1: gains begin at "one", in Korean at 1
+
+
+def test_all_that_can_be_said_is_said_in_these_outcomes():
+    """Each sentence of the conclusion and the limits that the texts hold is in one of the outcomes above."""
+    said = {message.code for found in outcomes() for message in (*found.conclusion, *found.limits)}
+    whole = {f"norms.{key}" for key, text in ENGLISH.table("norms").items() if text.endswith(".")}
+    document = {"norms.made", "norms.learnt", "norms.about"}
+    assert said == {key for key in whole if not key.endswith("-note")} - document
+
+
+def test_pairs_that_could_not_be_tested_are_told_with_the_reason(tmp_path, monkeypatch):
+    monkeypatch.setattr("modelkin.casework.lab.norms_report.draw", lambda figure, out, name, language: None)
+    untested = outcomes()[-1]
+    write_norms(untested, tmp_path)
+    rows = list(csv.DictReader((tmp_path / "pairs.csv").read_text().splitlines()))
+    assert {(row["norm_test_log10_p"], row["norm_test_reason"]) for row in rows} == {
+        ("", "one of the models lacks this tensor")
+    }
+    document = (tmp_path / "NORMS.md").read_text()
+    assert "is not tested (gains) and not tested (units)" in document
+    assert "no correlation could be computed" in document
 
 
 def test_the_page_runs():

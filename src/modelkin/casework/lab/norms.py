@@ -9,7 +9,7 @@ from typing import Final, Literal, get_args
 
 from modelkin.comparison import compare
 from modelkin.errors import UsageError
-from modelkin.message import say
+from modelkin.message import Message, Phrase, joined, phrase, say
 from modelkin.options import CompareOptions
 from modelkin.source import MemorySource
 from modelkin.stats import (
@@ -42,6 +42,18 @@ FAMILIES: Final[tuple[Family, ...]] = get_args(Family)
 PairRelation = Literal["unrelated, same data", "unrelated, other data", "same start", "fine-tuned"]
 RELATIONS: Final[tuple[PairRelation, ...]] = get_args(PairRelation)
 """What is known about two models. `same start`: one initialisation, trained on different corpora."""
+
+_RELATIONS: Final[dict[PairRelation, str]] = {
+    "unrelated, same data": "norms.same-data",
+    "unrelated, other data": "norms.other-data",
+    "same start": "norms.same-start",
+    "fine-tuned": "norms.fine-tuned",
+}
+
+
+def relation_words(relation: PairRelation) -> Phrase:
+    """Return a relation in words, for tables and figures."""
+    return phrase(_RELATIONS[relation])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,7 +194,7 @@ class TestResult:
     log10_p: float | None
     effect: float | None
     """0 for chance, 1 for equal up to a scale."""
-    reason: str | None = None
+    reason: Message | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -217,9 +229,9 @@ class NormsResult:
     """Corpus, and the loss of a reader who knows only letter frequencies."""
     models: tuple[ModelRun, ...]
     pairs: tuple[PairResult, ...]
-    conclusion: tuple[str, ...]
-    """In plain words, derived from the numbers above."""
-    limits: tuple[str, ...]
+    conclusion: tuple[Message, ...]
+    """Derived from the numbers above."""
+    limits: tuple[Message, ...]
 
     @property
     def cpu_minutes(self) -> float:
@@ -280,7 +292,7 @@ def norm_test(candidate: Checkpoint, base: Checkpoint, *, n_permutations: int, s
     shared = [name for name in mine if name in theirs]
     joint = joint_features(candidate=[mine[n] for n in shared], base=[theirs[n] for n in shared])
     if isinstance(joint, NotTestable):
-        return TestResult(log10_p=None, effect=None, reason=str(joint.reason))
+        return TestResult(log10_p=None, effect=None, reason=joint.reason)
     options = AxisOptions(unit_rows=False, n_permutations=n_permutations)
     return _result(
         axis_test(candidate=joint.candidate, base=joint.base, exchangeable=True, seed=seed, options=options)
@@ -296,7 +308,8 @@ def unit_test(candidate: Checkpoint, base: Checkpoint, *, n_permutations: int, s
     ]
     made = [test for test in tests if isinstance(test, AxisTest)]
     if not made:
-        return TestResult(log10_p=None, effect=None, reason=str(tests[0]))
+        reasons = dict.fromkeys(test.reason for test in tests if isinstance(test, NotTestable))
+        return TestResult(log10_p=None, effect=None, reason=joined(reasons))
     return TestResult(
         log10_p=float(bonferroni([test.log10_p for test in made])),
         effect=fmean([test.effect for test in made]),
@@ -327,5 +340,5 @@ def _norm_cosines(candidate: Checkpoint, base: Checkpoint) -> tuple[NormCosine, 
 
 def _result(test: AxisTest | NotTestable) -> TestResult:
     if isinstance(test, NotTestable):
-        return TestResult(log10_p=None, effect=None, reason=str(test.reason))
+        return TestResult(log10_p=None, effect=None, reason=test.reason)
     return TestResult(log10_p=test.log10_p, effect=test.effect)

@@ -7,8 +7,18 @@ from collections.abc import Callable
 from typing import Final
 
 from modelkin import figures as fig
+from modelkin.message import phrase
 
-from .norms import ALPHA, RELATIONS, GainInit, NormsResult, PairRelation, PairResult, TestResult
+from .norms import (
+    ALPHA,
+    RELATIONS,
+    GainInit,
+    NormsResult,
+    PairRelation,
+    PairResult,
+    TestResult,
+    relation_words,
+)
 
 _EXPECTED: Final = fig.Style(tone="ink", dash="dashed", marker="X")
 _LOOKS: Final[dict[PairRelation, fig.Style]] = {
@@ -18,12 +28,17 @@ _LOOKS: Final[dict[PairRelation, fig.Style]] = {
     "fine-tuned": fig.Style(tone="orange", marker="D"),
 }
 _TICKS: Final[dict[PairRelation, str]] = {
-    "unrelated, same data": "unrelated\nsame data",
-    "unrelated, other data": "unrelated\nother data",
-    "same start": "same\nstart",
-    "fine-tuned": "fine-\ntuned",
+    "unrelated, same data": "norms.tick-same-data",
+    "unrelated, other data": "norms.tick-other-data",
+    "same start": "norms.tick-same-start",
+    "fine-tuned": "norms.tick-fine-tuned",
 }
 _TONES: Final[dict[str, fig.Tone]] = {"base": "blue", "same start": "purple", "fine-tuned": "orange"}
+_TURNS: Final = {
+    "base": "norms.from-scratch",
+    "same start": "norms.same-start",
+    "fine-tuned": "norms.fine-tuned",
+}
 _P: Final = "\N{MINUS SIGN}log10 p"
 
 Value = Callable[[PairResult], float | None]
@@ -40,35 +55,29 @@ def norms_figures(result: NormsResult) -> dict[str, fig.Figure]:
 
 def _pairs(result: NormsResult) -> fig.Figure:
     """Draw every pair: one row of panels per number, one column per arm."""
-    half = fig.ReferenceLine(
-        value=-math.log10(0.5), label="at most half of unrelated pairs are above", role="expectation"
-    )
+    half = fig.ReferenceLine(value=-math.log10(0.5), label=phrase("norms.half"), role="expectation")
     needed = fig.ReferenceLine(
         value=-result.needed_log10_p,
-        label="needed",
+        label=phrase("norms.needed"),
         role="threshold",
         style=fig.Style(tone="ink", dash="dotted"),
     )
-    zero = fig.ReferenceLine(value=0.0, label="expected of unrelated models", role="expectation")
+    zero = fig.ReferenceLine(value=0.0, label=phrase("norms.unrelated-expected"), role="expectation")
     kinds: tuple[tuple[str, str, Value, tuple[fig.Mark, ...]], ...] = (
-        ("cosine", "mean cosine of gains", lambda pair: pair.cosine, ()),
-        ("correlation", "mean Pearson r", lambda pair: pair.pearson, (zero,)),
-        ("exact test of gains", _P, lambda pair: _strength(pair.norm_test), (half, needed)),
-        ("exact test of MLP units", _P, lambda pair: _strength(pair.unit_test), (half, needed)),
+        (phrase("norms.cosine"), phrase("norms.mean-cosine"), lambda pair: pair.cosine, ()),
+        (phrase("norms.pearson"), phrase("norms.mean-pearson"), lambda pair: pair.pearson, (zero,)),
+        (phrase("norms.test-gains"), _P, lambda pair: _strength(pair.norm_test), (half, needed)),
+        (phrase("norms.test-units"), _P, lambda pair: _strength(pair.unit_test), (half, needed)),
     )
     return fig.Figure(
-        title="Tiny models with known relations, by how their gains begin",
+        title=phrase("norms.pairs-figure"),
         panels=tuple(
-            _panel(result, init, f"{init}: {name}", label, value, levels)
+            _panel(result, init, phrase("norms.panel", init=init, what=name), label, value, levels)
             for name, label, value, levels in kinds
             for init in result.options.inits
         ),
         columns=len(result.options.inits),
-        note=(
-            "Every point is a pair of models. Crosses: the product of both mean directions, which is the "
-            "mean of the cosine over all shuffles. Dotted: p at which false alarms among all "
-            f"{len(result.pairs)} pairs are rarer than {ALPHA:.0%}. The axes of the arms differ."
-        ),
+        note=phrase("norms.pairs-note", pairs=len(result.pairs), alpha=ALPHA),
     )
 
 
@@ -86,10 +95,11 @@ def _panel(
         x = tuple(place + 0.3 * ((i * 0.618034) % 1.0 - 0.5) for i in range(len(pairs)))
         if not levels:  # a cosine has its own expectation in every pair
             chance = tuple(pair.expected for pair in pairs)
-            name = "expected if shuffled"
+            name = phrase("catalogue.expected")
             marks.append(fig.Scatter(name=name, x=x, y=chance, style=_EXPECTED, role="expectation"))
-        marks.append(fig.Scatter(name=relation, x=x, y=tuple(map(value, pairs)), style=_LOOKS[relation]))
-    ticks = tuple((float(place), _TICKS[relation]) for place, relation in enumerate(relations))
+        words, y = relation_words(relation), tuple(map(value, pairs))
+        marks.append(fig.Scatter(name=words, x=x, y=y, style=_LOOKS[relation]))
+    ticks = tuple((float(place), phrase(_TICKS[relation])) for place, relation in enumerate(relations))
     places = fig.Axis(ticks=ticks, low=-0.5, high=len(relations) - 0.5)
     return fig.Panel(title=title, marks=tuple(marks), x=places, y=fig.Axis(label=label), height=2.3)
 
@@ -107,18 +117,19 @@ def _explained(result: NormsResult) -> fig.Figure:
         ]
         ends, style = (min(values), max(values)), fig.Style(tone="ink", dash="dashed")
         marks: list[fig.Mark] = [
-            fig.Lines(name="means alone", x=ends, y=ends, style=style, role="expectation")
+            fig.Lines(name=phrase("norms.means-alone"), x=ends, y=ends, style=style, role="expectation")
         ]
         for relation, norms in groups.items():
             x, y = tuple(norm.expected for norm in norms), tuple(norm.cosine for norm in norms)
-            marks.append(fig.Scatter(name=relation, x=x, y=y, style=_LOOKS[relation]))
-        across, up = fig.Axis(label="product of both mean directions"), fig.Axis(label="cosine of one norm")
+            marks.append(fig.Scatter(name=relation_words(relation), x=x, y=y, style=_LOOKS[relation]))
+        across = fig.Axis(label=phrase("norms.mean-directions"))
+        up = fig.Axis(label=phrase("norms.cosine-of-norm"))
         panels.append(fig.Panel(title=init, marks=tuple(marks), x=across, y=up, height=3.0))
     return fig.Figure(
-        title="Cosines of gains, norm by norm, and what means alone make of them",
+        title=phrase("norms.cosine-figure"),
         panels=tuple(panels),
         columns=len(panels),
-        note="On the dashed line the cosine says nothing beyond the means. The axes of the panels differ.",
+        note=phrase("norms.cosine-note"),
     )
 
 
@@ -127,21 +138,21 @@ def _curves(result: NormsResult) -> fig.Figure:
     panels = []
     for init in result.options.inits:
         marks: list[fig.Mark] = [
-            fig.ReferenceLine(value=loss, label=f"letters by frequency alone, {corpus}", role="expectation")
+            fig.ReferenceLine(value=loss, label=phrase("norms.letters", corpus=corpus), role="expectation")
             for corpus, loss in result.chance_losses
         ]
         for run in result.models:
             if run.init == init:
-                name = "from scratch" if run.relation == "base" else run.relation
+                name = phrase(_TURNS[run.relation])
                 x = tuple(run.steps * (i + 0.5) / len(run.losses) for i in range(len(run.losses)))
                 marks.append(
                     fig.Lines(name=name, x=x, y=run.losses, style=fig.Style(tone=_TONES[run.relation]))
                 )
-        across, up = fig.Axis(label="step"), fig.Axis(label="loss")
+        across, up = fig.Axis(label=phrase("norms.step")), fig.Axis(label=phrase("norms.loss"))
         panels.append(fig.Panel(title=init, marks=tuple(marks), x=across, y=up, height=2.6))
     return fig.Figure(
-        title="Training",
+        title=phrase("norms.training-figure"),
         panels=tuple(panels),
         columns=len(panels),
-        note=f"{result.cpu_minutes:.1f} CPU minutes for {len(result.models)} models. Loss in nats a letter.",
+        note=phrase("norms.training-note", minutes=result.cpu_minutes, models=len(result.models)),
     )

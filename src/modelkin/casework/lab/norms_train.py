@@ -17,6 +17,8 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import structs
 
+from modelkin.message import Phrase, phrase
+
 from .builder import gains_of, saved
 from .checkpoint import Checkpoint, Floats, part_of
 from .corpus import CorpusSpec, corpus_text
@@ -38,7 +40,7 @@ from .training import Training, new_model, train
 
 
 def norms_experiment(
-    options: NormsOptions | None = None, *, report: Callable[[str], None] = lambda line: None
+    options: NormsOptions | None = None, *, report: Callable[[Phrase], None] = lambda line: None
 ) -> NormsResult:
     """Train the models of all arms, compare all pairs with a known relation, and say what follows.
 
@@ -54,7 +56,7 @@ def norms_experiment(
         arm = trainer.arm(init)
         runs += [run for run, _ in arm.values()]
         pairs += _compared(options, init, arm)
-        report(f"{init}: {len(pairs)} pairs compared so far")
+        report(phrase("norms.compared", init=init, pairs=len(pairs)))
     order = {relation: place for place, relation in enumerate(RELATIONS)}
     pairs.sort(key=lambda pair: (options.inits.index(pair.init), order[pair.relation]))
     return conclude(
@@ -159,7 +161,7 @@ class _Start:
 class Trainer:
     """Trains the models of the experiment one after the other, each from seeds given by its position."""
 
-    def __init__(self, options: NormsOptions, *, report: Callable[[str], None]) -> None:
+    def __init__(self, options: NormsOptions, *, report: Callable[[Phrase], None]) -> None:
         self._options = options
         self._report = report
         if options.text == "cyclic":
@@ -249,7 +251,14 @@ class Trainer:
             cpu_seconds=seconds,
         )
         self._report(
-            f"{run.name}: loss {losses[0]:.2f} to {run.losses[-1]:.2f} on {corpus}, {seconds:.1f} s of CPU"
+            phrase(
+                "norms.trained",
+                name=run.name,
+                first=float(losses[0]),
+                last=run.losses[-1],
+                corpus=corpus,
+                seconds=seconds,
+            )
         )
         return run, checkpoint
 
