@@ -7,9 +7,10 @@ import jsonschema
 import pytest
 
 import modelkin as mk
-from modelkin.document import to_json
-from modelkin.document.results import schema
+from modelkin.document import load_language, to_json
+from modelkin.document.results import fingerprint_from_json, schema
 from modelkin.errors import FormatError
+from modelkin.message import Message
 
 
 @pytest.fixture(scope="session")
@@ -122,3 +123,27 @@ def test_infinity_in_disguise_is_refused(document):
     text = changed(document, "verdict.log10_p", -1e300).replace("-1e+300", "-1e999")
     with pytest.raises(FormatError, match="-1e999 is no finite number"):
         mk.Comparison.from_json(text)
+
+
+@pytest.mark.parametrize(
+    ("read", "english", "korean"),
+    [
+        (
+            mk.Comparison.from_json,
+            "Only results of `modelkin compare` can be read",
+            "결과만 읽을 수 있습니다",
+        ),
+        (
+            mk.ModelDiff.from_json,
+            "Only `modelkin diff` writes it.",
+            "`modelkin diff` 명령만 이 파일을 씁니다.",
+        ),
+        (fingerprint_from_json, "Only `modelkin fingerprint` writes it.", "`modelkin fingerprint` 명령만"),
+    ],
+)
+def test_who_writes_such_a_document_is_told_in_both_languages(read, english, korean):
+    with pytest.raises(FormatError, match="expected the schema") as caught:
+        read("{}")
+    assert isinstance(caught.value.advice, Message)
+    assert str(caught.value.advice).startswith(english)
+    assert korean in load_language("ko").tell(caught.value.advice)

@@ -112,15 +112,15 @@ _COMMANDS: dict[type, str] = {
 def from_json(kind: type[Kind], text: str) -> Kind:
     """Read what `to_json` wrote; the record is equal to the one that was written."""
     if kind is Comparison:
-        hint = "Only results of `modelkin compare` can be read; another version may be needed."
+        hint = say("hint.compare-writes")
         return codec.from_json(kind, text, where="comparison", hint=hint)
     command = _COMMANDS[kind]
-    return codec.from_json(kind, text, where=command, hint=f"Only `modelkin {command}` writes it.")
+    return codec.from_json(kind, text, where=command, hint=say("hint.command-writes", command=command))
 
 
 def fingerprint_from_json(text: str, *, where: str = "fingerprint") -> Fingerprint:
     """Read what `to_json` wrote of a fingerprint; one that was made by another recipe is refused."""
-    hint = "Only `modelkin fingerprint` writes it."
+    hint = say("hint.command-writes", command="fingerprint")
     made = codec.from_json(Fingerprint, text, where=where, hint=hint)
     made.check(where)
     return made
