@@ -98,7 +98,7 @@ def test_the_container_runs_our_command_as_an_ordinary_user_and_keeps_what_it_fe
     )
     assert told.stdout.startswith(str(tmp_path / "kept"))
     helped = subprocess.run([entry, default, "--help"], env=environment, capture_output=True, check=True)
-    assert b"No network" in helped.stdout
+    assert b"No network" in b" ".join(helped.stdout.split())
 
 
 # -- the action ----------------------------------------------------------------------------------------
