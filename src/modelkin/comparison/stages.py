@@ -32,7 +32,7 @@ from modelkin.comparison.identity import (
     published_identity,
 )
 from modelkin.comparison.kinship import alignment_summary, in_another_order, relation_of
-from modelkin.comparison.methods import Contrast, EqualityCount, Evidence, load_cards
+from modelkin.comparison.methods import EQUAL_VALUES, Contrast, EqualityCount, Evidence, Tested, load_cards
 from modelkin.comparison.names import told_apart
 from modelkin.comparison.pair import ModelPair
 from modelkin.comparison.reading import Rehearsal
@@ -275,6 +275,17 @@ def _decided(
         unfaced=unfaced_layers(deep.maps) if deep else None,
         extra_limitations=(*limited, *((GUESSED,) if pair.has_guesses else ())),
     )
+    equal = sorted(
+        {
+            test.component
+            for test in evidence
+            if isinstance(test, Tested)
+            and EQUAL_VALUES in test.flags
+            and not verdict.components[test.component].conclusion.related
+        }
+    )
+    if equal:
+        flags = (*flags, say("flag-equal", parts=tuple(say(f"component.{name}") for name in equal)))
     return Judgement(
         verdict=verdict,
         evidence=evidence,
@@ -282,7 +293,7 @@ def _decided(
         tokens=tokens,
         deep=deep,
         flags=flags,
-        strong_flags=flags if (looks_alike or limited) and not verdict.related else (),
+        strong_flags=flags if (looks_alike or limited or equal) and not verdict.related else (),
     )
 
 

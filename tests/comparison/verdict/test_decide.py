@@ -682,3 +682,14 @@ def test_heads_that_are_the_same_count():
     verdict = judged([found("embedding", log10_p=-40), null("mlp"), same], stage="deep")
     assert verdict.components["attention"].conclusion.related
     assert verdict.reading is None
+
+
+def test_units_in_an_order_of_their_own_clear_nobody():
+    guarded = replace(null("norms"), flags=("shift-dispersion",), detection_limit=None)
+    verdict = judged([guarded])
+    assert verdict.conclusion is Conclusion.NOT_TESTABLE
+    assert "the order of the 512 units is not arbitrary" in str(verdict.summary)
+    beside = judged([guarded, null("mlp")])
+    assert beside.conclusion is Conclusion.NO_EVIDENCE
+    assert beside.components["norms"].conclusion is Conclusion.NOT_TESTABLE
+    assert judged([guarded, null("norms")]).components["norms"].conclusion is Conclusion.NO_EVIDENCE

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import final
 
 import numpy as np
@@ -14,7 +15,7 @@ from modelkin.stats import MIN_UNITS, AxisOptions, NotTestable, axis_test, joint
 from modelkin.tensors import Array, TensorSlice
 
 from ._interface import Method, Pair, Planned, Side, sample_probe
-from ._result import Evidence
+from ._result import EQUAL_VALUES, Evidence, Tested
 from .axis import N_PERMUTATIONS, as_evidence
 
 _MOST_VECTORS = 512
@@ -51,7 +52,10 @@ class NormProfile(Method):
                 options=AxisOptions(unit_rows=False, n_permutations=N_PERMUTATIONS),
             )
             details = {"vectors": len(joint.used), "dimensions_left_out": int(np.count_nonzero(~kept))}
-            return as_evidence(self, result, layers=layers, details=details)
+            found = as_evidence(self, result, layers=layers, details=details)
+            if isinstance(found, Tested) and all(map(np.array_equal, candidate, base)):
+                return replace(found, flags=(*found.flags, EQUAL_VALUES))
+            return found
 
         slices = ([TensorSlice.whole(entry.tensor) for entry in side] for side in (mine, theirs))
         return [sample_probe(*slices, evaluate=evaluate)]

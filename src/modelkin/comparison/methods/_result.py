@@ -13,6 +13,9 @@ LOG10_ALPHA = -8.0
 """What one test must reach for a verdict: 10^-6, corrected for a hundred tests, components and stages."""
 FEW_ORDERS = "few-orders"
 """Flag of a test that could not have reached that whatever the data: units have too few orders."""
+ORDERED = frozenset({"sorted", "duplicated-blocks", "shift-dispersion"})
+"""Flags of tests whose units are in an order that is not arbitrary: at most shifts of it count, which are too
+few for any finding."""
 HEADS_ALIKE = "heads-alike"
 """Flag of a test of heads that were found again without being the same: whoever has learned the same
 coordinates has such heads too."""

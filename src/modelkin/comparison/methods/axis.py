@@ -20,7 +20,7 @@ from modelkin.stats import (
 from modelkin.tensors import Array
 
 from ._interface import Method
-from ._result import FEW_ORDERS, LOG10_ALPHA, Details, Effect, Skipped, Tested, Where
+from ._result import FEW_ORDERS, LOG10_ALPHA, ORDERED, Details, Effect, Skipped, Tested, Where
 from .beginnings import OtherLayers, beside_beginning, common_beginning
 from .sizes import given_sizes
 from .tied import TIED, is_tied
@@ -67,7 +67,7 @@ def as_evidence(
     price = math.log10(chosen_from)
     alpha = LOG10_ALPHA - price
     limit = None
-    if result.standard_error > 0:
+    if result.standard_error > 0 and not ORDERED & {*result.flags}:  # else nothing can be found at any size
         limit = detection_limit(
             n_units=result.n_units, standard_error=result.standard_error, log10_alpha=alpha
         )

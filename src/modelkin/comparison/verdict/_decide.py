@@ -6,7 +6,7 @@ import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from modelkin.comparison.methods import HEADS_ALIKE, Agreement, Contrast, Evidence, Skipped, Tested
+from modelkin.comparison.methods import HEADS_ALIKE, ORDERED, Agreement, Contrast, Evidence, Skipped, Tested
 from modelkin.message import Message, say
 
 from ._components import certain_tests, judge_component, not_testable, without_echoes
@@ -177,10 +177,17 @@ def _seen(
     """
     tests = [test for test in evidence if test.component == name and isinstance(test, Tested)]
     contrasted = any(test.component == name and isinstance(test, Contrast) for test in evidence)
-    limits = [test.detection_limit for test in tests]
-    if not tests or contrasted or any(limit is None or limit < rule.blind_from for limit in limits):
+    if not tests or contrasted or not all(_is_blind(test, rule) for test in tests):
         return item
-    return not_testable(say("blind", n=max(test.n for test in tests)))
+    ordered = all(ORDERED & {*test.flags} for test in tests)
+    return not_testable(say("units-ordered" if ordered else "blind", n=max(test.n for test in tests)))
+
+
+def _is_blind(test: Tested, rule: DecisionRule) -> bool:
+    """Say whether a test could not have found even equal weights reliably."""
+    if rule.blind_from < math.inf and ORDERED & {*test.flags}:
+        return True
+    return test.detection_limit is not None and test.detection_limit >= rule.blind_from
 
 
 def _only_in_changed_coordinates(
