@@ -19,8 +19,10 @@ PAIRS = [
     ("fewer-units", "experts"),
     ("twin-1", "base"),
     ("narrow", "base"),
+    ("heads8-1", "bert-base"),
 ]
 NOW = {("norms-only", "base"), ("half-of-layers", "base"), ("fewer-layers", "deep-1"), ("twin-1", "base")}
+NOW |= {("heads8-1", "bert-base")}  # heads of other widths
 
 
 @pytest.mark.parametrize("pair", marked(PAIRS, NOW.__contains__), ids=" ~ ".join)
