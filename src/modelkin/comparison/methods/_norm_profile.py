@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from typing import final
 
 import numpy as np
@@ -54,7 +53,7 @@ class NormProfile(Method):
             details = {"vectors": len(joint.used), "dimensions_left_out": int(np.count_nonzero(~kept))}
             found = as_evidence(self, result, layers=layers, details=details)
             if isinstance(found, Tested) and all(map(np.array_equal, candidate, base)):
-                return replace(found, flags=(*found.flags, EQUAL_VALUES))
+                return found.flagged(EQUAL_VALUES)
             return found
 
         slices = ([TensorSlice.whole(entry.tensor) for entry in side] for side in (mine, theirs))

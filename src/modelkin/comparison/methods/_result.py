@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal, TypeAlias, TypedDict
 
 from modelkin.message import Message
@@ -102,6 +102,10 @@ class Tested(_Finding):
     flags: tuple[str, ...] = ()
     """Signs that the order of units is not arbitrary, by name."""
     details: Details = field(default_factory=dict)
+
+    def flagged(self, name: str) -> Tested:
+        """Return the test with one more flag."""
+        return replace(self, flags=(*self.flags, name))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

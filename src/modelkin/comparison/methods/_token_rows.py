@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from typing import ClassVar, final
 
 import numpy as np
@@ -56,7 +55,7 @@ class _TokenRows(Method):
                 details={"tokens": len(rows), "paired": paired},
             )
             if isinstance(found, Tested) and np.array_equal(candidate[0], base[0]):
-                return replace(found, flags=(*found.flags, EQUAL_VALUES))
+                return found.flagged(EQUAL_VALUES)
             return found
 
         return [

@@ -248,7 +248,7 @@ class ValueDimensions(UnitRows):
         """Yield one head per layer, with the same number in each: of the narrower kind, if heads differ."""
         architecture = pair.base.architecture
         widths = [side.architecture.sizes.get("v_dim") for side in pair.sides]
-        width = min((each for each in widths if each), default=None) if widths[1] else None
+        width = min(filter(None, widths)) if widths[1] else None
         for place in super().places(pair, target):
             entry = architecture.find(target.role, layer=place.layer)
             if entry is None or not width:

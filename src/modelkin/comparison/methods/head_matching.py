@@ -9,7 +9,7 @@ part of the product; if no heads are found with it, gains may be new, and values
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import final
 
 import numpy as np
@@ -120,9 +120,7 @@ class HeadMatching(Method):
             chosen_from=_WAYS * pair.n_layer_pairs,
             reordered=not in_order(places),
         )
-        if isinstance(test, Tested) and same < HEADS_FOUND:
-            return replace(test, flags=(*test.flags, HEADS_ALIKE))
-        return test
+        return test.flagged(HEADS_ALIKE) if isinstance(test, Tested) and same < HEADS_FOUND else test
 
 
 def _heads(side: Side, layer: int) -> _Heads | None:

@@ -157,7 +157,7 @@ def _without_alike_heads(
     alike = [test for test in evidence if isinstance(test, Tested) and HEADS_ALIKE in test.flags]
     if not rule.coordinates or not alike or not shared & STREAM or shared & UNITS:
         return evidence, dict(judged)
-    left = [test for test in evidence if test not in alike]
+    left = [test for test in evidence if not (isinstance(test, Tested) and HEADS_ALIKE in test.flags)]
     again = dict(judged)
     for name in {test.component for test in alike}:
         tests = [test for test in left if test.component == name]
