@@ -10,6 +10,8 @@ from modelkin.errors import ModelkinError
 
 Value = Union[str, int, float, bool, None, "Message", tuple["Value", ...]]
 """Text is shown as it is (a name, a reference); a message is told in the language of the enclosing one."""
+_DEEPEST = 8
+"""Nesting of messages that are read from a file; ours have three levels."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +77,56 @@ def joined(messages: Iterable[Message]) -> Message:
     """Join one or more messages into a single one."""
     parts = tuple(messages)
     return say("joined", parts=parts) if len(parts) > 1 else parts[0]
+
+
+def coded(message: Message) -> dict[str, object]:
+    """Return the code and the values of a message as JSON can say them; `message_of` is the way back.
+
+    Examples
+    --------
+    >>> coded(say("reason.shapes", a=1))
+    {'code': 'reason.shapes', 'values': {'a': 1}}
+    """
+    values = {name: _written(value) for name, value in message.values}
+    return {"code": message.code, **({"values": values} if values else {})}
+
+
+def _written(value: Value) -> object:
+    if isinstance(value, Message):
+        return coded(value)
+    return [_written(item) for item in value] if isinstance(value, tuple) else value
+
+
+def message_of(value: object, depth: int = 0) -> Message | None:
+    """Return what `coded` wrote, or None if it is not one of ours: another version may know more of them."""
+    if depth > _DEEPEST or not isinstance(value, dict):
+        return None
+    code, values = value.get("code"), value.get("values", {})
+    if not isinstance(code, str) or not isinstance(values, dict):
+        return None
+    held = {str(name): _read(item, depth + 1) for name, item in values.items()}
+    made = Message(code, tuple(sorted(held.items())))
+    try:
+        str(made)
+    except (KeyError, ValueError, TypeError, AttributeError, IndexError, OverflowError):
+        return None
+    return made
+
+
+def _read(value: object, depth: int) -> Value:
+    match value:
+        case dict():
+            return message_of(value, depth) or _shown(value)
+        case list() if depth <= _DEEPEST:
+            return tuple(_read(item, depth + 1) for item in value)
+        case str() | int() | float() | None:
+            return value
+        case _:
+            return _shown(value)
+
+
+def _shown(value: object) -> str:
+    return ascii(value)[:60]
 
 
 def told(error: ModelkinError) -> Message:

@@ -630,6 +630,20 @@ def test_the_schema_and_the_document_have_the_same_keys(trained):
     assert set(properties) - {"notes_codes"} == set(json.loads(trained.to_json()))
 
 
+def test_a_document_of_an_older_version_does_not_say_which_message_a_sentence_is():
+    models = {"a": llama(LlamaShape(layers=2)), "b": llama(LlamaShape(layers=3), seed=1)}
+    document = json.loads(run(models, pairs=("same",)).to_json())
+    read = mk.MatrixResult.from_json(json.dumps(document)).table
+    table = document["table"]
+    for cells in (table["columns"], *table["rows"]):
+        del cells[13:]
+    old = mk.MatrixResult.from_json(json.dumps(document)).table
+    assert list(old.cells()) == list(read.cells())
+    assert {row.reason.code for row in read if row.reason} == {"matrix-no-layer"}
+    assert {row.reason.code for row in old if row.reason} == {"quoted"}
+    jsonschema.Draft202012Validator(schema("modelkin.matrix/1")).validate(document)
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [
@@ -637,8 +651,9 @@ def test_the_schema_and_the_document_have_the_same_keys(trained):
         (lambda d: d.pop("notes"), "missing keys 'notes'"),
         (lambda d: d.update(extra=1), "unknown keys 'extra'"),
         (lambda d: d["table"]["columns"].pop(), "expected the columns"),
-        (lambda d: d["table"]["rows"][0].pop(), "expected 13 cells"),
+        (lambda d: d["table"]["rows"][0].pop(), "expected 15 cells"),
         (lambda d: d["table"]["rows"][0].__setitem__(7, "x"), "unexpected 'x'"),
+        (lambda d: d["table"]["rows"][0].__setitem__(14, 99), "note_message: unexpected 99"),
         (lambda d: d["models"][0].pop("ref"), "missing keys 'ref'"),
         (lambda d: d["baselines"][0].update(observed="high"), "observed"),
         (lambda d: d["options"].update(pairs=["diagonal"]), "expected one of .*, got 'diagonal'"),

@@ -20,9 +20,7 @@ from pathlib import PurePath
 from typing import Any, Literal, NoReturn, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from modelkin.errors import FormatError, UsageError
-from modelkin.message import Message, Value, say
-
-from .language import ENGLISH
+from modelkin.message import Message, coded, message_of, say
 
 _Record = TypeVar("_Record")
 
@@ -35,8 +33,6 @@ readers: dict[object, Callable[[Reader, object, str], object]] = {}
 
 _MOST_DIGITS = 300
 """Of an integer in a saved file: any such number fits a float too."""
-_DEEPEST_MESSAGE = 8
-"""Nesting of messages; ours have three levels."""
 
 
 # -- out -----------------------------------------------------------------------------------------------
@@ -91,11 +87,10 @@ def _members(items: Iterable[tuple[str, object]]) -> Iterator[tuple[str, object]
     for name, value in items:
         yield name, plain(value)
         if isinstance(value, Message):
-            yield f"{name}_code", value.code
-            if value.values:
-                yield f"{name}_values", _values(value)
+            for part, held in coded(value).items():
+                yield f"{name}_{part}", held
         elif isinstance(value, tuple) and value and all(isinstance(item, Message) for item in value):
-            yield f"{name}_codes", [_coded(item) for item in value]
+            yield f"{name}_codes", [coded(item) for item in value]
 
 
 @cache
@@ -106,20 +101,6 @@ def _written(kind: Any) -> tuple[Field[Any], ...]:  # noqa: ANN401  any record
 @cache
 def _added_later(kind: Any) -> frozenset[str]:  # noqa: ANN401  any record
     return frozenset(item.name for item in fields(kind) if item.metadata.get("later", False))
-
-
-def _coded(message: Message) -> dict[str, object]:
-    return {"code": message.code, **({"values": _values(message)} if message.values else {})}
-
-
-def _values(message: Message) -> dict[str, object]:
-    return {name: _value(value) for name, value in message.values}
-
-
-def _value(value: Value) -> object:
-    if isinstance(value, Message):
-        return _coded(value)
-    return [_value(item) for item in value] if isinstance(value, tuple) else value
 
 
 # -- in ------------------------------------------------------------------------------------------------
@@ -210,13 +191,13 @@ class Reader:
             self.refuse(path, say("part.an-object"), value)
         if Message not in _kinds(kind):
             return {key: self.read(kind, item, f"{path}.{key}") for key, item in value.items()}
-        coded = {key for key in value if f"{key}_code" in value or f"{key}_codes" in value}
-        beside = {key for name in coded for key in _companions(name)}
+        told = {key for key in value if f"{key}_code" in value or f"{key}_codes" in value}
+        beside = {key for name in told for key in _companions(name)}
         listed = get_origin(kind) is tuple
         rest: Any = None if listed else Union[tuple(item for item in get_args(kind) if item is not Message)]  # noqa: UP007
         return {
             key: self.said(kind, key, value, path)
-            if listed or key in coded
+            if listed or key in told
             else self.read(rest, item, f"{path}.{key}")
             for key, item in value.items()
             if key not in beside
@@ -231,14 +212,14 @@ class Reader:
             if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
                 self.refuse(place, say("part.sentences"), value)
             codes = members.get(f"{key}_codes")
-            coded = codes if isinstance(codes, list) and len(codes) == len(value) else [None] * len(value)
+            beside = codes if isinstance(codes, list) and len(codes) == len(value) else [None] * len(value)
             return tuple(
-                _message(code) or say("quoted", text=text) for code, text in zip(coded, value, strict=True)
+                message_of(code) or say("quoted", text=text) for code, text in zip(beside, value, strict=True)
             )
         if not isinstance(value, str):
             self.refuse(place, say("part.sentence"), value)
         found = {"code": members.get(f"{key}_code"), "values": members.get(f"{key}_values", {})}
-        return _message(found) or say("quoted", text=value)
+        return message_of(found) or say("quoted", text=value)
 
     def _scalar(self, kind: type, value: object, path: str) -> object:
         if kind is float and type(value) is int:
@@ -301,34 +282,6 @@ def _kinds(kind: Any) -> tuple[Any, ...]:  # noqa: ANN401  any type of a field
 def _companions(name: str) -> tuple[str, ...]:
     """Return the keys that may accompany a message."""
     return f"{name}_code", f"{name}_values", f"{name}_codes"
-
-
-def _message(value: object, depth: int = 0) -> Message | None:
-    """Return a message, or None if it is not one of ours: another version may know more of them."""
-    if depth > _DEEPEST_MESSAGE or not isinstance(value, dict):
-        return None
-    code, values = value.get("code"), value.get("values", {})
-    if not isinstance(code, str) or not isinstance(values, dict):
-        return None
-    held = {str(name): _message_value(item, depth + 1) for name, item in values.items()}
-    made = Message(code, tuple(sorted(held.items())))
-    try:
-        ENGLISH.tell(made)
-    except (KeyError, ValueError, TypeError, AttributeError, IndexError, OverflowError):
-        return None
-    return made
-
-
-def _message_value(value: object, depth: int) -> Value:
-    match value:
-        case dict():
-            return _message(value, depth) or _shown(value)
-        case list() if depth <= _DEEPEST_MESSAGE:
-            return tuple(_message_value(item, depth + 1) for item in value)
-        case str() | int() | float() | None:
-            return value
-        case _:
-            return _shown(value)
 
 
 def _is_in(value: object, known: Mapping[object, object]) -> bool:

@@ -24,7 +24,14 @@ from modelkin.describe import (
     RepositoryComparison,
 )
 from modelkin.describe.matrix import MATRIX_SCHEMA, MatrixResult
-from modelkin.describe.measures import COLUMNS, MeasureTable, chosen_measures, table_from_cells
+from modelkin.describe.measures import (
+    COLUMNS,
+    PLACED_COLUMNS,
+    MeasureTable,
+    chosen_measures,
+    placed_cells,
+    table_from_cells,
+)
 from modelkin.errors import FormatError
 from modelkin.fingerprint import FINGERPRINT_SCHEMA, Fingerprint
 from modelkin.lineage import MERGE_SCHEMA, TREE_SCHEMA, FamilyForest, MergeResult
@@ -176,22 +183,22 @@ def _read_matrix(reader: codec.Reader, value: object, path: str) -> MatrixResult
 
 
 def _table(table: MeasureTable) -> dict[str, object]:
-    rows = [list(cells) for cells in table.cells()]
-    return {"columns": COLUMNS, "rows": rows, "messages": table.messages()}
+    rows = [list(cells) for cells in placed_cells(table)]
+    return {"columns": PLACED_COLUMNS, "rows": rows, "messages": table.messages()}
 
 
 def _read_table(reader: codec.Reader, value: object, path: str) -> MeasureTable:
-    if not isinstance(value, dict) or value.get("columns") != list(COLUMNS):
-        reader.refuse(path, say("part.the-columns", known=", ".join(COLUMNS)), value)
+    """Read a table; rows of an older version do not say which message is theirs."""
+    names = value.get("columns") if isinstance(value, dict) else None
+    if not isinstance(value, dict) or names not in (list(PLACED_COLUMNS), list(COLUMNS)):
+        reader.refuse(path, say("part.the-columns", known=", ".join(PLACED_COLUMNS)), value)
     rows = value.get("rows")
     if not isinstance(rows, list):
         reader.refuse(f"{path}.rows", say("part.a-list"), rows)
-    found: dict[str, Message] = {}
-    if "messages" in value:
-        meant = reader.said(tuple[Message, ...], "messages", value, path)
-        found = dict(zip(value["messages"], meant, strict=True))
+    has = "messages" in value
+    messages = reader.said(tuple[Message, ...], "messages", value, path) if has else ()
     try:
-        return table_from_cells(rows, found)
+        return table_from_cells(rows, messages, names=tuple(names))
     except FormatError as error:
         raise FormatError(reader.where, error.said) from error
 

@@ -12,7 +12,10 @@ from tests.document.korean import Texts, english, prose
 
 from modelkin.casework.studies import run_study
 from modelkin.casework.studies.files import parse_study
+from modelkin.casework.studies.folder import Folder
 from modelkin.casework.studies.kinds.claim import sigmas
+from modelkin.describe.measures import MeasureRow, MeasureTable
+from modelkin.message import say
 
 EVIL = "<script>alert(1)</script>"
 
@@ -95,6 +98,23 @@ def test_what_was_left_out_is_told_in_the_language_of_the_report(two: dict[str, 
     manifest = json.loads((tmp_path / "out/manifest.json").read_text())
     assert manifest["left_out"][0]["reason"] == "it has no such tensor in the layers requested"
     assert manifest["left_out"][0]["reason_code"] == "study.no-such-tensor"
+
+
+def test_a_folder_opened_again_knows_what_its_tables_say(tmp_path: Path):
+    reason = say("matrix-no-layer", model="a", layer=3)
+    row = MeasureRow(
+        measure="pearson",
+        role="attention_norm",
+        view="whole",
+        model_a="a",
+        layer_a=3,
+        model_b="b",
+        layer_b=3,
+        reason=reason,
+    )
+    table = MeasureTable.of_rows([row])
+    Folder(tmp_path).table("data/x.csv", table)
+    assert Folder(tmp_path).read_table("data/x.csv") == table
 
 
 def test_names_of_strangers_do_not_run_in_the_page(two: dict[str, str], tmp_path: Path):

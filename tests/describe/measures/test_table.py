@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 from modelkin.describe.measures import (
     COLUMNS,
     MEASURES,
+    NOTHING,
+    PLACED_COLUMNS,
     LayerMatrix,
     MeasureRow,
     MeasureTable,
@@ -20,12 +22,14 @@ from modelkin.describe.measures import (
     measured,
     off_diagonal,
     offset_profile,
+    placed_cells,
     table_from_cells,
     table_from_csv,
     table_to_csv,
 )
 from modelkin.errors import FormatError
 from modelkin.message import say
+from modelkin.untrusted import csv_text
 
 ROW = MeasureRow(
     measure="pearson",
@@ -68,6 +72,51 @@ def test_csv_gives_back_every_number_and_name(cells):
     table = MeasureTable.of_rows(rows)
     assert table_from_csv(table_to_csv(table)) == table
     assert table_from_cells([list(cells) for cells in table.cells()]) == table
+
+
+NOTED = replace(MISSING, reason=say("matrix-no-layer", model="a", layer=3), note=say("quoted", text="n"))
+
+
+def test_a_csv_gives_back_messages_by_their_codes_and_not_by_their_sentences():
+    table = MeasureTable.of_rows([NOTED, MISSING, ROW])
+    text = table_to_csv(table)
+    assert table_from_csv(text) == table
+    assert text.count(",a has no layer 3,") == 1
+    assert table_from_csv(text.replace(",a has no layer 3,", ",other words,")) == table
+
+
+def test_a_csv_of_an_older_version_has_no_codes_and_its_sentences_are_quoted():
+    table = MeasureTable.of_rows([NOTED])
+    old = csv_text(COLUMNS, table.cells())
+    (row,) = table_from_csv(old)
+    assert row == replace(NOTED, reason=say("quoted", text=str(NOTED.reason)))
+
+
+@pytest.mark.parametrize(
+    "beside", ["no-such-message,", "matrix-no-layer,{", 'matrix-no-layer,"{""a"": 1}"', ",{}"]
+)
+def test_a_code_that_we_cannot_tell_leaves_the_sentence(beside):
+    text = ",".join(COLUMNS) + ",reason_code,reason_values,note_code,note_values\n"
+    text += f"pearson,r,whole,a,0,b,0,,why,,,3,,{beside},,\n"
+    (row,) = table_from_csv(text)
+    assert (row.reason, row.note) == (say("quoted", text="why"), NOTHING)
+
+
+def test_rows_name_their_messages_by_place():
+    table = MeasureTable.of_rows([NOTED, ROW, MISSING])
+    rows = [list(cells) for cells in placed_cells(table)]
+    assert table_from_cells(rows, table.messages(), names=PLACED_COLUMNS) == table
+    turned = tuple(say("quoted", text=str(n)) for n, _ in enumerate(table.messages()))
+    again = table_from_cells(rows, turned, names=PLACED_COLUMNS)
+    assert again.distinct("reason") == (turned[0], None, turned[1])
+
+
+@pytest.mark.parametrize("place", [9, -1, True, "0", 0.0])
+def test_a_place_without_a_message_is_refused(place):
+    cells = [*next(placed_cells(MeasureTable.of_rows([NOTED])))]
+    cells[-2] = place
+    with pytest.raises(FormatError, match="row 1, reason_message: unexpected"):
+        table_from_cells([cells], (SAID,), names=PLACED_COLUMNS)
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from modelkin.describe.measures import MeasureTable, table_from_csv, table_to_csv
 from modelkin.document import to_json
 from modelkin.errors import FormatError, UsageError, not_written
-from modelkin.message import Message, say
+from modelkin.message import say
 from modelkin.untrusted import cell_text, csv_text
 
 FILE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,80}(?:/[A-Za-z0-9_][A-Za-z0-9_.-]{0,80}){0,4}")
@@ -47,8 +47,6 @@ class Folder:
     """Who is writing now."""
     _tables: dict[str, MeasureTable] = field(default_factory=dict, repr=False)
     """Tables already read: several figures use the same one, and reading it takes long."""
-    _said: dict[str, Message] = field(default_factory=dict, repr=False)
-    """Messages behind the sentences of written tables: a file holds only the sentences."""
 
     def prepare(self) -> None:
         """Make the folder, or say why it cannot be made or written."""
@@ -106,7 +104,6 @@ class Folder:
 
     def table(self, path: str, table: MeasureTable) -> None:
         """Write a table of measures."""
-        self._said |= {str(message): message for message in table.messages()}
         self.text(path, table_to_csv(table))
 
     def arrays(self, path: str, arrays: Mapping[str, Array]) -> None:
@@ -139,7 +136,7 @@ class Folder:
     def read_table(self, path: str) -> MeasureTable:
         """Read a table of measures that was written."""
         if path not in self._tables:
-            self._tables[path] = table_from_csv((self.root / path).read_text(encoding="utf-8"), self._said)
+            self._tables[path] = table_from_csv((self.root / path).read_text(encoding="utf-8"))
         return self._tables[path]
 
     def read_arrays(self, path: str) -> dict[str, Array]:

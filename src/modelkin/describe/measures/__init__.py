@@ -33,6 +33,10 @@ from ._table import (
     LayerMatrix,
     MeasureRow,
     MeasureTable,
+)
+from ._table_files import (
+    PLACED_COLUMNS,
+    placed_cells,
     table_from_cells,
     table_from_csv,
     table_to_csv,

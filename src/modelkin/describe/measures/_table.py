@@ -1,24 +1,15 @@
-"""Results in long form: one row for each measure and pair of tensors, and as CSV and back.
-
-Stored by column, so many rows fit. In CSV every number is in full precision; a missing one is an empty cell.
-"""
+"""Results in long form: one row for each measure and pair of tensors. Stored by column, so many rows fit."""
 
 from __future__ import annotations
 
-import csv
-import io
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from functools import lru_cache
 from typing import Any, final
 
 import numpy as np
 import numpy.typing as npt
 
-from modelkin.errors import FormatError
 from modelkin.message import Message, say
-from modelkin.untrusted import cell_text, csv_text
 
 from ._measure import MeasuredPairs
 from ._registry import MEASURES
@@ -28,7 +19,6 @@ NO_LAYER = -1
 """How a tensor outside the layers is stored; rows and files say None."""
 NOTHING = say("joined", parts=())
 """The note for nothing to report."""
-_WHERE = "table"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,16 +47,15 @@ class MeasureRow:
     """What part of the tensors that is."""
 
 
-_TEXT = ("measure", "role", "view", "model_a", "model_b")
-_SAID = ("reason", "note")
-_LAYERS = ("layer_a", "layer_b")
-_FLOATS = ("value", "expected", "expected_sd")
-_OPTIONAL = (*_LAYERS, *_FLOATS, "reason")
+TEXT = ("measure", "role", "view", "model_a", "model_b")
+SAID = ("reason", "note")
+LAYERS = ("layer_a", "layer_b")
+FLOATS = ("value", "expected", "expected_sd")
 COLUMNS = tuple(item.name for item in fields(MeasureRow))
 _KINDS: Mapping[str, type] = {
-    **dict.fromkeys((*_TEXT, *_SAID), np.object_),
-    **dict.fromkeys((*_LAYERS, "n"), np.int64),
-    **dict.fromkeys(_FLOATS, np.float64),
+    **dict.fromkeys((*TEXT, *SAID), np.object_),
+    **dict.fromkeys((*LAYERS, "n"), np.int64),
+    **dict.fromkeys(FLOATS, np.float64),
 }
 
 
@@ -167,7 +156,7 @@ class MeasureTable:
         told = {message: str(message) for message in self.messages()}
         return zip(
             *(
-                [told.get(value) for value in self._columns[name]] if name in _SAID else self._plain(name)
+                [told.get(value) for value in self._columns[name]] if name in SAID else self._plain(name)
                 for name in COLUMNS
             ),
             strict=True,
@@ -175,7 +164,7 @@ class MeasureTable:
 
     def messages(self) -> tuple[Message, ...]:
         """Return all distinct reasons and notes."""
-        found = dict.fromkeys(value for name in _SAID for value in self._columns[name] if value is not None)
+        found = dict.fromkeys(value for name in SAID for value in self._columns[name] if value is not None)
         return tuple(found)
 
     def column(self, name: str) -> Column:
@@ -208,7 +197,7 @@ class MeasureTable:
         for name, value in wanted.items():
             members = value if isinstance(value, tuple) else (value,)
             column = self._columns[name]
-            stored = [NO_LAYER if name in _LAYERS and member is None else member for member in members]
+            stored = [NO_LAYER if name in LAYERS and member is None else member for member in members]
             keep &= np.logical_or.reduce([column == member for member in stored]).astype(np.bool_)
         return MeasureTable({name: column[keep] for name, column in self._columns.items()})
 
@@ -263,15 +252,11 @@ class MeasureTable:
 
     def _plain(self, name: str) -> list[Any]:
         values: list[Any] = self._columns[name].tolist()
-        if name in _LAYERS:
+        if name in LAYERS:
             return [None if value == NO_LAYER else value for value in values]
-        if name in _FLOATS:
+        if name in FLOATS:
             return [None if value != value else value for value in values]
         return values
-
-
-_MOST = 1 << 62
-"""Whole numbers are kept in 64 bits."""
 
 
 def _layers(stored: npt.NDArray[np.int64]) -> tuple[int | None, ...]:
@@ -279,81 +264,10 @@ def _layers(stored: npt.NDArray[np.int64]) -> tuple[int | None, ...]:
 
 
 def _column(name: str, values: Sequence[Any]) -> Column:
-    if name in _LAYERS:
+    if name in LAYERS:
         values = [NO_LAYER if value is None else value for value in values]
-    elif name in _FLOATS:
+    elif name in FLOATS:
         values = [np.nan if value is None else value for value in values]
     column: Column = np.empty(len(values), dtype=_KINDS[name])
     column[:] = values
     return column
-
-
-def table_to_csv(table: MeasureTable) -> str:
-    """Write a table; one line per row below a line of names."""
-    return csv_text(COLUMNS, table.cells())
-
-
-def table_from_csv(text: str, said: Mapping[str, Message] | None = None) -> MeasureTable:
-    """Read what `table_to_csv` wrote; `said` holds the messages behind sentences, if known."""
-    reader = csv.reader(io.StringIO(text), strict=True)
-    try:
-        lines = list(reader)
-    except csv.Error as error:
-        raise FormatError(_WHERE, say("problem.no-csv", why=str(error))) from error
-    if not lines or tuple(lines[0]) != COLUMNS:
-        raise FormatError(_WHERE, say("problem.columns-expected", columns=", ".join(COLUMNS)))
-    return table_from_cells([[cell_text(cell) for cell in line] for line in lines[1:]], said)
-
-
-def table_from_cells(rows: list[list[Any]], said: Mapping[str, Message] | None = None) -> MeasureTable:
-    """Make a table from what `cells` yields, as text of a CSV or plain values of a JSON.
-
-    `said` holds the messages behind sentences, if known; others are quoted. A row of another length, or a
-    cell that its column does not allow, is a `FormatError`.
-    """
-    for number, cells in enumerate(rows, start=1):
-        if not isinstance(cells, list) or len(cells) != len(COLUMNS):
-            raise FormatError(_WHERE, say("problem.row-cells", number=number, n=len(COLUMNS)))
-    columns = zip(*rows, strict=True) if rows else ((),) * len(COLUMNS)
-    found = {name: _read(name, cells) for name, cells in zip(COLUMNS, columns, strict=True)}
-    known = {"": NOTHING, **(said or {})}
-    for name in _SAID:
-        found[name] = [None if text is None else known.get(text) or _quoted(text) for text in found[name]]
-    for number, (value, reason) in enumerate(zip(found["value"], found["reason"], strict=True), start=1):
-        if (value is None) == (reason is None):
-            raise FormatError(_WHERE, say("problem.row-value", number=number))
-    return MeasureTable.of_columns(found)
-
-
-@lru_cache(maxsize=1024)
-def _quoted(text: str) -> Message:
-    return say("quoted", text=text)
-
-
-def _read(name: str, cells: Sequence[Any]) -> list[Any]:
-    """Read a column: tables have many rows and few columns."""
-    found: list[Any] = []
-    for cell in cells:
-        try:
-            found.append(_cell(name, cell))
-        except (TypeError, ValueError, OverflowError) as error:
-            problem = say("problem.row-cell", number=len(found) + 1, name=name, cell=ascii(cell)[:60])
-            raise FormatError(_WHERE, problem) from error
-    return found
-
-
-def _cell(name: str, cell: object) -> object:
-    """Read a cell as its column has it."""
-    if name in _OPTIONAL and (cell is None or cell == ""):
-        return None
-    if name in _TEXT or name in _SAID:
-        if isinstance(cell, str):
-            return cell
-        raise TypeError
-    kinds = (int, str, float) if name in _FLOATS else (int, str)
-    if isinstance(cell, bool) or not isinstance(cell, kinds):
-        raise TypeError
-    value = float(cell) if name in _FLOATS else int(cell)
-    if not math.isfinite(value) or (name not in _FLOATS and not 0 <= value < _MOST):
-        raise ValueError
-    return value
