@@ -504,3 +504,12 @@ def test_names_are_split_as_by_hand(name):
     template = ".".join("#" if index else piece for piece, index in zip(pieces, is_index, strict=True))
     numbers = tuple(int(piece) for piece, index in zip(pieces, is_index, strict=True) if index)
     assert split_name(name) == (template, numbers)
+
+
+def test_heads_that_a_graph_counted_are_heads_of_a_family_with_its_own_word_for_them():
+    """An ONNX file without a config tells `num_attention_heads`; DistilBERT's configs say `n_heads`."""
+    _, shapes = load("distilbert")
+    found = detect({"num_attention_heads": 4}, shapes)
+    assert found.family == "distilbert"
+    assert found.sizes["heads"] == 4
+    assert found.sizes["v_dim"] == found.sizes["residual"] // 4

@@ -76,12 +76,14 @@ class BertGraph:
     style
         ``plain`` (matrices are turned and lose their names), ``int8`` (codes with scales made on the way),
         ``qdq`` (codes and DequantizeLinear), ``anonymous`` (nothing has a name), ``fused`` (one operator for
-        attention, biases in others).
+        attention, biases in others), ``static`` (as ``qdq``, and every result becomes codes for a moment),
+        ``static anonymous``.
     """
 
     def __init__(self, tensors: Mapping[str, Array], style: str = "plain") -> None:
         self._weights = tensors
-        self._style = style
+        self._style = style.removesuffix(" anonymous")
+        self._anonymous = style.endswith("anonymous")
         self._nodes: list[Any] = []
         self._tensors: dict[str, Any] = {}
         self._count = 0
@@ -103,7 +105,7 @@ class BertGraph:
 
     def _op(self, op: str, inputs: Iterable[str], module: str = "", **attributes: Any) -> str:
         output = self._new()
-        named = self._style != "anonymous"
+        named = not self._anonymous
         name = "/" + module.replace(".layer.", "/layer^").replace(".", "/").replace("^", ".") + "/" + op
         self._nodes.append(node(op, inputs, [output], name=name if named and module else "", **attributes))
         return output
@@ -111,7 +113,7 @@ class BertGraph:
     def _store(self, name: str, values: Array) -> str:
         if name in self._tensors:
             return str(self._tensors[name].name)
-        known = name if self._style != "anonymous" else f"t{len(self._tensors)}"
+        known = f"t{len(self._tensors)}" if self._anonymous else name
         self._tensors[name] = tensor(known, values)
         return known
 
@@ -147,7 +149,7 @@ class BertGraph:
 
     def _norm(self, module: str, value: str) -> str:
         gain, bias = (self._weight(f"{module}.{part}") for part in ("weight", "bias"))
-        if self._style == "anonymous":  # written out, as older opsets have it
+        if self._anonymous:  # written out, as older opsets have it
             return self._op("Add", [self._op("Mul", [self._op("Div", [value, value]), gain]), bias])
         return self._op("LayerNormalization", [value, gain, bias], module)
 
@@ -163,11 +165,20 @@ class BertGraph:
                 whole = self._op("MatMulInteger", [f"{value}_q_{name}", codes, f"{name}_z", zero], module)
                 both = self._op("Mul", [f"{name}_s", scale])
                 return self._op("Mul", [self._op("Cast", [whole], to=TensorProto.FLOAT), both])
-            case "qdq":
+            case "qdq" | "static":
                 codes, scale, zero = self._codes(name, turned, 1)
                 weight = self._op("DequantizeLinear", [codes, scale, zero], axis=1)
-                return self._op("MatMul", [value, weight], module)
+                return self._through_codes(self._op("MatMul", [value, weight], module))
         return self._op("MatMul", [value, self._store(name, turned)], module)
+
+    def _through_codes(self, value: str) -> str:
+        if self._style != "static":
+            return value
+        pair = [
+            self._store("activation_scale", np.array(0.1, np.float32)),
+            self._store("activation_zero_point", np.array(128, np.uint8)),
+        ]
+        return self._op("DequantizeLinear", [self._op("QuantizeLinear", [value, *pair]), *pair])
 
     def _linear(self, module: str, value: str) -> str:
         return self._op("Add", [self._product(module, value), self._weight(f"{module}.bias")], module)
@@ -175,7 +186,8 @@ class BertGraph:
     def _heads(self, value: str) -> str:
         size = self._weights[f"{self._body}embeddings.LayerNorm.bias"].size // N_HEADS
         shape = self._store("/Constant_output_0", np.array([0, 0, -1, size]))
-        return self._op("Transpose", [self._op("Reshape", [value, shape])], perm=[0, 2, 1, 3])
+        turned = self._op("Transpose", [self._op("Reshape", [value, shape])], perm=[0, 2, 1, 3])
+        return self._through_codes(turned)
 
     def _attention(self, prefix: str, value: str) -> str:
         # Values first: the order of the operators must not decide which is which.

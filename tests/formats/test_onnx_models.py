@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper
 from tests.formats.onnx_files import (
+    N_HEADS,
     BertGraph,
     folder_files,
     golden,
@@ -20,7 +21,7 @@ from tests.support import HubServer
 
 import modelkin as mk
 
-STYLES = ("plain", "int8", "qdq", "fused", "anonymous")
+STYLES = ("plain", "int8", "qdq", "fused", "anonymous", "static", "static anonymous")
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +38,7 @@ def converted(weights, style, folder="bert-base"):
 def test_every_weight_of_an_encoder_is_found_in_every_style(zoo_bert, style):
     weights = zoo_bert["bert-base"]
     with mk.open_model(converted(weights, style)) as model:
-        prefix = "" if style == "anonymous" else "bert."
+        prefix = "" if style.endswith("anonymous") else "bert."
         expected = {name.removeprefix("bert.") for name in weights if name.startswith("bert.")}
         assert {name.removeprefix(prefix) for name in model.index} == expected
         for name in model.index:
@@ -48,6 +49,13 @@ def test_every_weight_of_an_encoder_is_found_in_every_style(zoo_bert, style):
             else:
                 assert np.abs(found - original).max() <= 0.51 * np.abs(original).max() / 127
         assert mk.inspect_model(model).unknown == ()
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_heads_are_counted_in_every_style_where_no_config_says_how_many(zoo_bert, style):
+    with opened(BertGraph(zoo_bert["bert-base"], style).to_bytes()) as model:
+        assert model.config == {"num_attention_heads": N_HEADS}
+        assert model.architecture.sizes["v_dim"] == model.architecture.sizes["residual"] // N_HEADS
 
 
 def test_guessed_names_are_said_to_be_guessed(zoo_bert):

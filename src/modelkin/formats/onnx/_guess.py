@@ -16,7 +16,9 @@ from .stored import OnnxTensor
 
 _QUERY = re.compile(r"\.(query|q_proj|q_lin)\.weight$")
 _KEY = re.compile(r"\.(key|k_proj|k_lin)\.weight$")
-_TO_RESHAPE = frozenset({"Add", "Mul", "Div", "Cast", "Identity"})
+_CODES = frozenset({"QuantizeLinear", "DequantizeLinear"})
+"""In a graph with static quantisation these stand before and after nearly every operator."""
+_TO_RESHAPE = frozenset({"Add", "Mul", "Div", "Cast", "Identity"}) | _CODES
 _MOST_HEAD_STEPS = 16
 _FUSED = frozenset({"Attention", "QAttention", "MultiHeadAttention", "GroupQueryAttention"})
 
@@ -95,9 +97,7 @@ def _last(body: Body, node: Operator, small: Mapping[str, tuple[int, ...]]) -> i
     return last[-1] if last else None
 
 
-_ALONG = frozenset(
-    {"Add", "Sub", "Mul", "Div", "Cast", "Reshape", "Transpose", "Unsqueeze", "Squeeze", "Identity"}
-)
+_ALONG = _TO_RESHAPE | {"Sub", "Reshape", "Transpose", "Unsqueeze", "Squeeze"}
 """Operators between a projection and the product of attention."""
 _MOST_STEPS = 64
 _MOST_TYPES = 16

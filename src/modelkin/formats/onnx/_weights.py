@@ -59,7 +59,7 @@ class WeightUse:
     """``product`` (weight as inputs by outputs), ``turned product``, ``packed product`` (of queries, keys and
     values), ``lookup``, ``other``."""
     output: str = ""
-    """The value that holds the complete result of a product, after scaling."""
+    """The value that holds the complete result of a product, after scaling, and after codes on its way."""
     bias: str = ""
     """Name of the tensor that is added to it."""
 
@@ -211,6 +211,8 @@ class _WeightFinder:
         bias, output = "", node.outputs[0] if node.outputs else ""
         turned = bool(node.number("transB", 0))
         match node.op:
+            case "MatMul":
+                output = self._after_codes(output)
             case "Gemm":
                 bias = node.input(2)
             case "MatMulInteger":
@@ -257,6 +259,15 @@ class _WeightFinder:
     def _after_scaling(self, output: str) -> str:
         product = self._scaling(output)
         return product.outputs[0] if product is not None and product.outputs else output
+
+    def _after_codes(self, output: str) -> str:
+        """Return the value where a result has become numbers again, if it is turned into codes on its way."""
+        for op in ("QuantizeLinear", "DequantizeLinear"):
+            node = self._body.only_reader(output)
+            if node is None or node.op != op or not node.outputs:
+                break
+            output = node.outputs[0]
+        return output
 
     def _scale_by_name(self, weight: Weight) -> str:
         name = f"{weight.stored.name.removesuffix('_quantized')}_scale"
