@@ -8,6 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.formats.adapters_support import adapter_files, base_files
+from tests.formats.onnx_files import model_bytes
+from tests.formats.onnx_files import node as onnx_node
+from tests.formats.onnx_files import tensor as onnx_tensor
 from tests.formats.quantised_writers import gptq
 from tests.formats.test_onnx_models import with_external_data
 from tests.support import HubServer, LlamaShape, llama_files, llama_tensors
@@ -94,6 +97,34 @@ def test_a_cast_is_the_same_after_rounding(dtype):
     one, other = opened(llama_files()), opened(llama_files(dtype=dtype))
     assert not same_layout(one, other)
     assert kind_of_copy(one, other) == "precision-copy"
+
+
+def products_of_codes(dtype):
+    """Return two products with one scale each, whose codes have a sign or not: the numbers are the same."""
+    rng, width = np.random.default_rng(0), 16
+    nodes, tensors, value = [], [], "x"
+    for number in range(2):
+        codes = rng.integers(-127, 128, (width, width))
+        shift = 0 if dtype == np.int8 else 128
+        tensors += [
+            onnx_tensor(f"m.{number}.weight_quantized", (codes + shift).astype(dtype)),
+            onnx_tensor(f"m.{number}.weight_scale", np.float32(0.01)),
+            onnx_tensor(f"m.{number}.weight_zero_point", dtype(shift)),
+        ]
+        parts = [item.name for item in tensors[-3:]]
+        nodes += [
+            onnx_node("DequantizeLinear", parts, [f"w{number}"]),
+            onnx_node("MatMul", [value, f"w{number}"], [f"y{number}"]),
+        ]
+        value = f"y{number}"
+    return opened({"model.onnx": model_bytes(nodes, tensors)})
+
+
+def test_codes_with_a_sign_and_without_are_one_precision():
+    signed, unsigned = products_of_codes(np.int8), products_of_codes(np.uint8)
+    assert {info.dtype for info in signed.index.values()} == {"INT8"}
+    assert {info.dtype for info in unsigned.index.values()} == {"UINT8"}
+    assert kind_of_copy(signed, unsigned) == "copy"
 
 
 def with_odd(tensors, share):

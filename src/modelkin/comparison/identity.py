@@ -294,7 +294,7 @@ def common_tensors(candidate: Model, base: Model) -> tuple[str, ...]:
 
 def _kind_of_tensor(candidate: Model, base: Model, info: TensorInfo) -> CopyKind | None:
     other = base.index[info.name]
-    kind: CopyKind = "copy" if info.dtype == other.dtype else "precision-copy"
+    kind: CopyKind = "copy" if _as_fine(info.dtype, other.dtype) else "precision-copy"
     for start in range(0, info.n_elements, WALK_ELEMENTS):
         block = TensorSlice.blocks(info.name, [(start, min(start + WALK_ELEMENTS, info.n_elements))])
         left, right = candidate.read([block])[0], base.read([block])[0]
@@ -307,6 +307,11 @@ def _kind_of_tensor(candidate: Model, base: Model, info: TensorInfo) -> CopyKind
         return kind
     steps = sum(code_step(one.dtype) or 0.0 for one in (info, other))
     return "quantised-copy" if steps and _within_steps(candidate, base, info, steps) else None
+
+
+def _as_fine(one: str, other: str) -> bool:
+    """Say whether two formats have the same steps: codes with a sign and without are one precision."""
+    return one == other or (code_step(one) is not None and code_step(one) == code_step(other))
 
 
 def _within_steps(candidate: Model, base: Model, info: TensorInfo, steps: float) -> bool:
