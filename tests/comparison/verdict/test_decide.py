@@ -585,13 +585,13 @@ def test_what_was_not_read_whole_is_a_limit_of_finding_nothing():
     assert "limitation.renumbered" in codes(skipped)
 
 
-@pytest.mark.parametrize("name", ["rule-1", "rule-2", "rule-3"])
+@pytest.mark.parametrize("name", ["rule-1", "rule-2", "rule-3", "rule-4", "rule-5"])
 def test_rules_of_earlier_results_can_still_be_read(name):
     assert load_rule(name).version == name[-1]
 
 
 def test_the_rule_is_strict_data():
-    assert RULE.version == "5"
+    assert RULE.version == "6"
     assert math.isclose(sum(RULE.stages.values()), 1.0)
 
 
@@ -682,6 +682,44 @@ def test_heads_that_are_the_same_count():
     verdict = judged([found("embedding", log10_p=-40), null("mlp"), same], stage="deep")
     assert verdict.components["attention"].conclusion.related
     assert verdict.reading is None
+
+
+def contrasted_heads(share):
+    return [contrasted(layer, component="attention", share=share) for layer in range(3)]
+
+
+@pytest.mark.parametrize("flagged", [[], [alike_heads()]], ids=["contrast alone", "beside flagged heads"])
+@pytest.mark.parametrize(("share", "counts"), [(0.4, False), (0.84, False), (0.86, True), (0.9, True)])
+def test_contrasted_heads_count_beside_coordinates_only_if_they_are_the_same(flagged, share, counts):
+    """Directions of alike heads agree in facing layers, too, once the coordinates are right."""
+    around = [found("embedding", log10_p=-40), null("mlp"), null("attention"), *flagged]
+    verdict = judged([*around, *contrasted_heads(share)], stage="deep")
+    assert verdict.components["attention"].conclusion.related is counts
+    assert verdict.reading == (None if counts else "coordinates-and-heads")
+
+
+@pytest.mark.parametrize(
+    "others",
+    [
+        [null("mlp")],  # no coordinates are shared
+        [found("embedding", log10_p=-40), found("mlp", log10_p=-40)],  # units are shared
+    ],
+)
+def test_contrasted_heads_that_are_alike_count_beside_units_and_without_coordinates(others):
+    verdict = judged([*others, *contrasted_heads(0.4)], stage="deep")
+    assert verdict.components["attention"].conclusion.related
+
+
+def test_contrasted_heads_counted_by_rule_5():
+    evidence = [found("embedding", log10_p=-40), null("mlp"), *contrasted_heads(0.4)]
+    verdict = decide(evidence, load_rule("rule-5"), candidate="B", base="A", stage="deep")
+    assert verdict.components["attention"].conclusion.related
+
+
+def test_heads_that_do_not_agree_leave_the_reading_alone():
+    agree = [weak(layer, component="attention") for layer in range(3)]
+    verdict = judged([found("embedding", log10_p=-40), null("mlp"), *agree], stage="deep")
+    assert verdict.reading == "coordinates-only"
 
 
 def test_units_in_an_order_of_their_own_clear_nobody():

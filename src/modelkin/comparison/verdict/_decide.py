@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from modelkin.comparison.methods import HEADS_ALIKE, ORDERED, Agreement, Contrast, Evidence, Skipped, Tested
@@ -15,6 +15,8 @@ from .pattern import STREAM, UNITS, pattern_of
 from .result import ComponentVerdict, Conclusion, Verdict
 from .words import headline, limitations, summary
 
+_HEADS = "attention"
+"""The component that heads belong to."""
 _SHARED = {Conclusion.SHARED, Conclusion.SHARED_PARTIAL, Conclusion.SHARED_REPARAMETRISED}
 
 
@@ -151,15 +153,52 @@ def _without_alike_heads(
     """Leave out heads that are alike and not the same, if coordinates are shared and no units are.
 
     What is tested of matched heads is the order of residual dimensions: shared coordinates are enough for it,
-    with heads that came to do the same work. A student of hidden states has both.
+    with heads that came to do the same work. A student of hidden states has both. In shared coordinates,
+    directions of such heads agree in facing layers more than in others, too.
     """
     shared = {name for name, item in judged.items() if item.conclusion in _SHARED}
-    alike = [test for test in evidence if isinstance(test, Tested) and HEADS_ALIKE in test.flags]
-    if not rule.coordinates or not alike or not shared & STREAM or shared & UNITS:
+    if not rule.coordinates or not shared & STREAM or shared & UNITS:
         return evidence, dict(judged)
-    left = [test for test in evidence if not (isinstance(test, Tested) and HEADS_ALIKE in test.flags)]
-    again = dict(judged)
-    for name in {test.component for test in alike}:
+    left, again = _left_out(evidence, judged, rule, penalty=penalty, where=_is_flagged_alike)
+    if not _agree_as_the_same(left, again.get(_HEADS), rule):
+        left, again = _left_out(left, again, rule, penalty=penalty, where=_is_contrast_of_heads)
+    return left, again
+
+
+def _is_flagged_alike(test: Evidence) -> bool:
+    return isinstance(test, Tested) and HEADS_ALIKE in test.flags
+
+
+def _is_contrast_of_heads(test: Evidence) -> bool:
+    return isinstance(test, Contrast) and test.component == _HEADS
+
+
+def _agree_as_the_same(
+    evidence: Sequence[Evidence], item: ComponentVerdict | None, rule: DecisionRule
+) -> bool:
+    """Say whether heads of most layers that a contrast found agree as much as only the same heads do."""
+    if item is None or item.basis != "own-layers":
+        return True  # nothing rests on them
+    made = [
+        test
+        for test in evidence
+        if isinstance(test, Contrast) and test.component == _HEADS and {*test.layers} <= {*item.layers}
+    ]
+    same = [test for test in made if test.effect.low > rule.own_layers.get("same", 0.0)]
+    return 2 * len(same) > len(made)
+
+
+def _left_out(
+    evidence: Sequence[Evidence],
+    judged: Mapping[str, ComponentVerdict],
+    rule: DecisionRule,
+    *,
+    penalty: float,
+    where: Callable[[Evidence], bool],
+) -> tuple[Sequence[Evidence], dict[str, ComponentVerdict]]:
+    """Judge anew without some of the evidence, all of which says that heads are alike."""
+    left, again = [test for test in evidence if not where(test)], dict(judged)
+    for name in {test.component for test in evidence if where(test)}:
         tests = [test for test in left if test.component == name]
         again[name] = judge_component(tests, rule, penalty=penalty)
         if not any(isinstance(test, Tested | Contrast) for test in tests):

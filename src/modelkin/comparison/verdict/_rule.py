@@ -12,7 +12,7 @@ from importlib import resources
 from modelkin.errors import SpecError
 from modelkin.message import say
 
-CURRENT = "rule-5"
+CURRENT = "rule-6"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +36,9 @@ class DecisionRule:
     agreement: Mapping[str, float]
     """When an agreement calibrated on controls counts: floor, control_pairs, layers."""
     own_layers: Mapping[str, float]
-    """When an agreement contrasted with mismatched layers of the pair counts: floor, layers, part."""
+    """When an agreement contrasted with mismatched layers of the pair counts: floor, layers, part.
+
+    From rule 6 on also same: heads that agree less are alike, which `coordinates` is about."""
     calibration: Mapping[str, str]
 
     def stage_penalty(self, stage: str) -> float:
