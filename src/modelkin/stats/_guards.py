@@ -12,7 +12,11 @@ from .ranks import Array, spearman
 
 # Sorted norms: a rank correlation with position that is both significant and large, in both models.
 _SORTED_RHO, _SORTED_Z = 0.5, 5.0
-# Scatter over shifts is 1 under the null, +- about 1/sqrt(2 n): the limits as a value and in errors.
+# Scatter over shifts is 1 under the null, +- about 1/sqrt(2 n): the limits as a value and in errors. Equal
+# models have the same value at shifts k and -k, so half as many independent ones, and an error of 1/sqrt(n).
+# With four of the smaller errors 2 % of copies of 96 gains in arbitrary order were called ordered, with four
+# of their own 0.5 %. For strangers the error stays the smaller one: with the larger, strangers of 96 units
+# whose neighbours are a little alike would be recognised in 31 % of the draws, not in 59 %.
 _DISPERSION, _DISPERSION_ERRORS = 1.3, 4.0
 # Half of a model's own similarity returns at a shift of one if each unit appears twice; a little less
 # than that, so that the guard does not depend on chance there.
@@ -45,9 +49,17 @@ def shift_guard(
     return ShiftGuard(
         # About 0, not about their own mean: a common offset of all shifts is scatter too.
         sd=math.sqrt(float(np.mean(others**2))),
-        limit=max(_DISPERSION, 1.0 + _DISPERSION_ERRORS / math.sqrt(2.0 * n)),
+        limit=max(
+            _DISPERSION, 1.0 + _DISPERSION_ERRORS * math.sqrt((1.0 + _mirrored(others) ** 2) / (2.0 * n))
+        ),
         log10_p=math.log10((1 + int(count)) / n),
     )
+
+
+def _mirrored(others: npt.NDArray[np.float64]) -> float:
+    """Return how much values at opposite shifts are the same: about 0 for strangers, 1 for equal models."""
+    squares = float(np.dot(others, others))
+    return max(0.0, float(np.dot(others, others[::-1])) / squares) if squares > 0.0 else 0.0
 
 
 def order_flags(
