@@ -49,7 +49,7 @@ def smoothed(gains: np.ndarray, reach: int) -> np.ndarray:
     window = np.arange(reach) - reach // 2
     mean = np.mean([np.roll(logs, step) for step in window], axis=0)
     mean = (mean - mean.mean()) * logs.std() / mean.std() + logs.mean()
-    return np.exp(mean).astype(np.float32)
+    return np.asarray(np.exp(mean), np.float32)
 
 
 def compared(candidate: Checkpoint, base: Checkpoint) -> mk.Comparison:

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from modelkin.stats import AxisOptions, AxisTest, axis_test, joint_features
+from modelkin.stats import AxisOptions, AxisTest, NotTestable, axis_test, joint_features
 
 OPTIONS = AxisOptions(n_permutations=99, n_bootstrap=99)
 REPEATS = {
@@ -69,6 +69,7 @@ def gains_on_an_axis(n_units, *, seed, copied, reach=0.0):
             gains = np.fft.irfft(np.fft.rfft(gains, axis=1) * blur, n_units, axis=1)
         models.append(list(gains))
     joint = joint_features(candidate=models[0], base=models[1])
+    assert not isinstance(joint, NotTestable)
     options = AxisOptions(unit_rows=False, n_permutations=99, n_bootstrap=99)
     found = axis_test(candidate=joint.candidate, base=joint.base, exchangeable=True, seed=1, options=options)
     assert isinstance(found, AxisTest)
