@@ -90,6 +90,7 @@ def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> 
 
 
 _LONG = (
+    *("scale/test_real.py", "scale/test_relatives.py", "scale/test_strangers_narrow.py"),  # of `make scale`
     *(
         "casework/studies/test_shipped.py",
         "comparison/test_calibration.py",

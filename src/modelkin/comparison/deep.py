@@ -36,7 +36,7 @@ from modelkin.comparison.methods import (
     whole_layers_fit,
 )
 from modelkin.comparison.pair import ModelPair
-from modelkin.comparison.reading import Reading, Rehearsal
+from modelkin.comparison.reading import Kept, Reading, Rehearsal
 from modelkin.comparison.tokens import Tokens
 from modelkin.message import say
 from modelkin.progress import Progress, Silent
@@ -80,6 +80,8 @@ class DeepStage:
     models: ModelPair
     tokens: InitVar[Tokens]
     earlier: Sequence[Evidence] = ()
+    kept: InitVar[tuple[Kept, Kept] | None] = None
+    """What earlier stages have read and this one may use."""
     progress: Progress = field(default_factory=Silent)
     rehearsal: Rehearsal | None = None
     evidence: list[Evidence] = field(default_factory=list)
@@ -92,10 +94,10 @@ class DeepStage:
     pair: Pair = field(init=False)
     reading: Reading = field(init=False)
 
-    def __post_init__(self, tokens: Tokens) -> None:
+    def __post_init__(self, tokens: Tokens, kept: tuple[Kept, Kept] | None) -> None:
         self.pair = self.models.seen(tokens, self.models.deep_bytes())
         self.reading = Reading(
-            self.models.models, self.pair.byte_allowance, self.rehearsal, self.models.max_waste
+            self.models.models, self.pair.byte_allowance, self.rehearsal, self.models.max_waste, kept=kept
         )
 
     def run(self) -> DeepResult:
@@ -111,6 +113,7 @@ class DeepStage:
         best = "identity" if self._same_coordinates() else "none"
         if not self._settled("identity"):
             best = self._best_frame(best)
+        self._follow_gains(best)
         self.reading.forget()  # maps of all layers are needed for other coordinates, and not after this
         if not self._settled(best):
             best = self._contrast_layers(best)
@@ -193,6 +196,36 @@ class DeepStage:
             if isinstance(item, Tested) and BEGINNING_FLAGS & {*item.flags}
             for layer in item.layers
         )
+
+    # -- norms along the map of layers ----------------------------------------------------------------------
+
+    def _follow_gains(self, best: str) -> None:
+        """Test the norms along the layers that were found to face each other, if numbers do not say it.
+
+        The gains are still a fresh test. Layers were paired by the order of their units, heads or experts,
+        and the null of those tests holds for any gains: strangers have a pair of layers to follow about once
+        in 10^9 tests (`FOUND_LOG10_P`), whatever their gains are, and relatives have theirs because weights
+        agree. That the norms were tested before, by number, is corrected for where all tests of a component
+        are combined.
+        """
+        mine, theirs = (side.architecture.layers for side in self.pair.sides)
+        if self.rehearsal is None:
+            pairs = completed(self._facing_as_stored() if best == "identity" else (), mine, theirs)
+        else:
+            pairs = _with_all(mine, theirs)  # whichever of them will be found
+        if any(layer != facing for layer, facing in pairs):
+            self._probe(replace(self.pair, layer_pairs=pairs), ("norm-profile",))
+
+    def _facing_as_stored(self) -> tuple[tuple[int, int], ...]:
+        """Return the layers that face each other in the original coordinates, the most certain first.
+
+        By the cells of the map with the longest path, which are the same from either side; a path is not if
+        layers appear twice. After them what was found by matching units, where nothing kept its place.
+        """
+        found = self._found_pairs("identity")
+        maps = [item for item in self.maps if item.frame == "identity" and item.path]
+        best = max(maps, key=lambda item: len(item.path), default=None)
+        return (*(best.standing_out() if best is not None and found else ()), *found)
 
     # -- other coordinates ----------------------------------------------------------------------------------
 
@@ -388,6 +421,34 @@ def by_depth(candidate: Architecture, base: Architecture) -> tuple[tuple[int, in
         return ()
     scale = (len(theirs) - 1) / max(1, len(mine) - 1)
     return tuple((layer, theirs[math.floor(number * scale + 0.5)]) for number, layer in enumerate(mine))
+
+
+def completed(
+    found: Iterable[tuple[int, int]], mine: Iterable[int], theirs: Iterable[int]
+) -> tuple[tuple[int, int], ...]:
+    """Pair each layer at most once: as found, else with the layer of its number if that is left over too.
+
+    Pairing what nobody found keeps a share of the layers from being taken for all of them. What was found
+    first counts first, and the same pairs come out whichever model is the candidate.
+
+    >>> completed([(0, 0), (1, 0), (2, 1)], range(4), range(4))
+    ((0, 0), (2, 1), (3, 3))
+    """
+    pairs: dict[int, int] = {}
+    for layer, facing in found:
+        if layer not in pairs and facing not in pairs.values():
+            pairs[layer] = facing
+    left = {*theirs} - {*pairs.values()}
+    pairs.update({layer: layer for layer in mine if layer not in pairs and layer in left})
+    return tuple(sorted(pairs.items()))
+
+
+def _with_all(mine: Sequence[int], theirs: Sequence[int]) -> tuple[tuple[int, int], ...]:
+    """Pair equal numbers, and the layers that only one model has with the last layer of the other."""
+    if not mine or not theirs:
+        return ()
+    pairs = [(layer, layer if layer in theirs else theirs[-1]) for layer in mine]
+    return (*pairs, *((mine[-1], layer) for layer in theirs if layer not in mine))
 
 
 def spread_pairs(pairs: Sequence[tuple[int, int]], most: int) -> tuple[tuple[int, int], ...]:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
-from typing import TypeVar
+from dataclasses import InitVar, dataclass, field
+from typing import TypeAlias, TypeVar
+
+import numpy as np
 
 from modelkin.comparison.methods import Part, Probe
 from modelkin.model import Model
@@ -17,6 +19,10 @@ the size."""
 _KEPT_BYTES = 256_000_000
 """Per model, for what probes keep."""
 _Found = TypeVar("_Found")
+Kept: TypeAlias = dict[tuple[str, tuple[TensorSlice, ...]], Array | None]
+"""What probes keep, by their name for it and the slices; None if it is paid for, and not read yet."""
+_REHEARSED: Array = np.empty(0, np.float32)
+"""What stands for numbers that an earlier stage would have read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,10 +68,14 @@ class Reading:
     max_waste: float | None = None
     """Share of unneeded bytes that joining ranges may add; they count too."""
     spent: list[int] = field(default_factory=lambda: [0, 0])
-    _kept: tuple[dict[tuple[str, tuple[TensorSlice, ...]], Array | None], ...] = field(
-        default_factory=lambda: ({}, {}), repr=False
-    )
+    kept: InitVar[tuple[Kept, Kept] | None] = None
+    """What earlier stages have read; it is not read again."""
+    _kept: tuple[Kept, Kept] = field(default_factory=lambda: ({}, {}), repr=False)
     _kept_bytes: list[int] = field(default_factory=lambda: [0, 0])
+
+    def __post_init__(self, kept: tuple[Kept, Kept] | None) -> None:
+        for held, known in zip(self._kept, kept or ({}, {}), strict=True):
+            held.update(known)
 
     @property
     def left(self) -> int:
@@ -173,6 +183,15 @@ def read_together(
             [part.reduce([next(mine) for _ in part.slices]) for part in probe.candidate],
             [part.reduce([next(theirs) for _ in part.slices]) for part in probe.base],
         )
+
+
+def kept_of(probe: Probe[_Found], read: tuple[Sequence[Array], Sequence[Array]] | None) -> tuple[Kept, Kept]:
+    """Return what a probe keeps for later stages; of one that is only rehearsed, stand-ins."""
+    kept: tuple[Kept, Kept] = {}, {}
+    for side, parts in enumerate((probe.candidate, probe.base) if probe.keep else ()):
+        arrays = [_REHEARSED] * len(parts) if read is None else read[side]
+        kept[side].update(((probe.keep, part.slices), rows) for part, rows in zip(parts, arrays, strict=True))
+    return kept
 
 
 def _slices(probes: Iterable[Probe[_Found]]) -> tuple[list[TensorSlice], list[TensorSlice]]:

@@ -16,7 +16,7 @@ from modelkin.comparison.methods import (
     load_method,
 )
 from modelkin.comparison.pair import ModelPair
-from modelkin.comparison.reading import Rehearsal, price, read_together
+from modelkin.comparison.reading import Kept, Rehearsal, kept_of, price, read_together
 from modelkin.comparison.tokens import Tokens
 from modelkin.message import say
 from modelkin.progress import Progress, Silent
@@ -34,9 +34,15 @@ class Sampled:
 
     evidence: tuple[Evidence, ...] = ()
     equality: EqualityCount = field(default_factory=EqualityCount)
+    kept: tuple[Kept, Kept] = field(default_factory=lambda: ({}, {}), repr=False)
+    """What the deep stage need not read again, of candidate and base."""
 
     def __add__(self, other: Sampled) -> Sampled:
-        return Sampled(evidence=(*self.evidence, *other.evidence), equality=self.equality + other.equality)
+        return Sampled(
+            evidence=(*self.evidence, *other.evidence),
+            equality=self.equality + other.equality,
+            kept=(self.kept[0] | other.kept[0], self.kept[1] | other.kept[1]),
+        )
 
 
 def read_samples(
@@ -49,15 +55,25 @@ def read_samples(
     """Read the samples of a stage and test them."""
     probes, evidence = _fitting(pair, stage, tokens)
     equality, told = EqualityCount(), progress or Silent()
+    kept: tuple[Kept, Kept] = {}, {}
+    if rehearsal is not None:
+        for probe in probes:
+            _keep(kept, kept_of(probe, None))
     read = read_together(pair.models, probes, rehearsal, max_waste=pair.max_waste)
     for done, (probe, mine, theirs) in enumerate(read):
         told.count(done, len(probes), say("step-testing"))
+        _keep(kept, kept_of(probe, (mine, theirs)))
         found = probe.evaluate(mine, theirs).evidence
         evidence += found
         # Tables that training never touches are equal even between strangers.
         if probe.same_parts and not any(isinstance(item, Skipped) for item in found):
             equality += count_equal(mine, theirs, dtypes=_dtypes(pair, probe))
-    return Sampled(evidence=tuple(evidence), equality=equality)
+    return Sampled(evidence=tuple(evidence), equality=equality, kept=kept)
+
+
+def _keep(kept: tuple[Kept, Kept], more: tuple[Kept, Kept]) -> None:
+    for held, new in zip(kept, more, strict=True):
+        held.update(new)
 
 
 def _fitting(pair: ModelPair, stage: Stage, tokens: Tokens) -> tuple[list[Probe[Findings]], list[Evidence]]:

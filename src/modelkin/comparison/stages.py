@@ -190,7 +190,7 @@ def judge(
     if pair.options.depth == "standard" or identity is not None:
         return _decided(pair, "standard", sampled, tokens, identity=identity, every=every, flags=counted)
     try:
-        deep = DeepStage(pair, tokens, sampled.evidence, progress, rehearsal).run()
+        deep = DeepStage(pair, tokens, sampled.evidence, sampled.kept, progress, rehearsal).run()
         scores = ControlScores()
         if worth_calibrating(deep.evidence):
             progress.note(say("step-ranks"))

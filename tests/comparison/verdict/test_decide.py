@@ -353,6 +353,12 @@ def test_the_effect_is_that_of_the_test_that_decided():
     assert judged(evidence).effect.value == pytest.approx(0.4)
 
 
+def test_the_effect_of_many_layers_is_of_one_pairing_of_them():
+    by_number = replace(found("norms", log10_p=-10, effect=0.1, low=0.05), layers=(0, 1, 2))
+    along = replace(found("norms", log10_p=-40, effect=0.9), layers=(0, 1, 2), base_layers=(1, 2, 3))
+    assert judged([by_number, along]).components["norms"].effect.value == pytest.approx(0.9)
+
+
 def test_the_effect_of_a_part_is_that_of_its_shared_layers():
     evidence = [found("mlp", log10_p=-40, effect=0.4, layer=0), null("mlp", layer=1)]
     assert judged(evidence).effect.value == pytest.approx(0.4)

@@ -38,6 +38,16 @@ class LayerMap:
         """How many cells were compared: what a p-value of one of them is corrected for."""
         return sum(score is not None for row in self.scores for score in row)
 
+    def standing_out(self) -> tuple[tuple[int, int], ...]:
+        """Return the layers of all cells that stand out, the strongest first, then the lowest numbers."""
+        cells = [
+            (-abs(score), layer + facing, layer, facing)
+            for layer, row in zip(self.candidate_layers, self.scores, strict=True)
+            for facing, score in zip(self.base_layers, row, strict=True)
+            if score is not None and abs(score) >= self.threshold
+        ]
+        return tuple((layer, facing) for *_, layer, facing in sorted(cells))
+
     def best_of(self, candidate_layer: int) -> int | None:
         """Return the base layer that is most alike, or None if none could be compared."""
         row = self.scores[self.candidate_layers.index(candidate_layer)]

@@ -75,7 +75,8 @@ class Pair:
     frame: Frame | None = None
     """How the candidate's residual coordinates map to the base's; None if they are used unchanged."""
     layer_pairs: tuple[tuple[int, int], ...] = ()
-    """Layers that seem to face each other (candidate, base), for methods that read whole matrices."""
+    """Layers that seem to face each other (candidate, base), for methods that look at chosen layers. If
+    empty, methods that look at all of them pair equal numbers."""
 
     only_layers: frozenset[int] | None = None
     """Layers that may be tested in this frame; others were used to learn it. None means all."""
@@ -184,6 +185,7 @@ def sample_probe(
     *,
     evaluate: Callable[[Sequence[Array], Sequence[Array]], Evidence],
     same_parts: bool = True,
+    keep: str = "",
 ) -> Probe[Findings]:
     """Return a probe of single slices that is one test."""
     mine, theirs = (tuple(Part(slices=(item,)) for item in slices) for slices in (candidate, base))
@@ -192,6 +194,7 @@ def sample_probe(
         base=theirs,
         evaluate=lambda left, right: Findings(evidence=(evaluate(left, right),)),
         same_parts=same_parts,
+        keep=keep,
     )
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
 from typing import final
 
 import numpy as np
@@ -18,7 +19,7 @@ from ._result import EQUAL_VALUES, Evidence, Tested
 from .axis import N_PERMUTATIONS, as_evidence
 
 _MOST_VECTORS = 512
-"""Most vectors used; more would add bytes but no power."""
+"""Most vectors of a model that are used; more would add bytes but no power."""
 
 
 @final
@@ -26,13 +27,18 @@ class NormProfile(Method):
     """Ask whether the gains single out the same dimensions in both models."""
 
     def planned(self, pair: Pair) -> Iterable[Planned]:
-        """Read every one-dimensional tensor over the residual stream that both models have."""
-        others = _vectors(pair.base)
-        shared = [(entry, others[key]) for key, entry in _vectors(pair.candidate).items() if key in others]
+        """Read every one-dimensional tensor over the residual stream that both models have.
+
+        Layers of equal number face each other, unless the pair says which do. For any pairing that was not
+        chosen by gains the test is exact: one permutation moves all of them together.
+        """
+        shared = list(_facing(pair))
         if not shared:
             return [say("no-norms")]
-        mine, theirs = zip(*shared[:_MOST_VECTORS], strict=True)
-        layers = tuple(sorted({entry.layer for entry in mine if entry.layer is not None}))
+        mine, theirs = zip(*shared, strict=True)
+        layers, base_layers = _numbers(shared)
+        if not pair.layer_pairs:
+            base_layers = ()  # the same
 
         def evaluate(candidate: Sequence[Array], base: Sequence[Array]) -> Evidence:
             kept = _trained(candidate) & _trained(base)
@@ -51,13 +57,37 @@ class NormProfile(Method):
                 options=AxisOptions(unit_rows=False, n_permutations=N_PERMUTATIONS),
             )
             details = {"vectors": len(joint.used), "dimensions_left_out": int(np.count_nonzero(~kept))}
-            found = as_evidence(self, result, layers=layers, details=details)
+            found = as_evidence(self, result, layers=layers, base_layers=base_layers, details=details)
             if isinstance(found, Tested) and all(map(np.array_equal, candidate, base)):
                 return found.flagged(EQUAL_VALUES)
             return found
 
         slices = ([TensorSlice.whole(entry.tensor) for entry in side] for side in (mine, theirs))
-        return [sample_probe(*slices, evaluate=evaluate)]
+        # The deep stage may pair the same gains in another way.
+        return [sample_probe(*slices, evaluate=evaluate, keep=self.card.name)]
+
+
+def _facing(pair: Pair) -> Iterator[tuple[RoleEntry, RoleEntry]]:
+    """Yield the vectors that face each other: of facing layers, or outside the layers."""
+    theirs = _vectors(pair.base)
+    facing: dict[int | None, list[int | None]] = {}
+    for mine, other in pair.layer_pairs:
+        facing.setdefault(mine, []).append(other)
+    mapped = pair.candidate.architecture.main_stack if pair.layer_pairs else None
+    for (stack, role, part, layer), entry in _vectors(pair.candidate).items():
+        for number in [layer] if layer is None or stack != mapped else facing.get(layer, []):
+            if (stack, role, part, number) in theirs:
+                yield entry, theirs[stack, role, part, number]
+
+
+def _numbers(shared: Iterable[tuple[RoleEntry, RoleEntry]]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return the layers of the candidate, and for each the layer of the base that it faces."""
+    pairs = {
+        (mine.layer, theirs.layer)
+        for mine, theirs in shared
+        if mine.layer is not None and theirs.layer is not None
+    }
+    return tuple(layer for layer, _ in sorted(pairs)), tuple(layer for _, layer in sorted(pairs))
 
 
 def _trained(vectors: Sequence[Array]) -> npt.NDArray[np.bool_]:
@@ -72,13 +102,14 @@ def _trained(vectors: Sequence[Array]) -> npt.NDArray[np.bool_]:
     return np.asarray(~(untouched | constant))
 
 
-def _vectors(side: Side) -> dict[tuple[object, ...], RoleEntry]:
-    return {
-        (entry.stack, entry.role.value, entry.part, entry.layer): entry
+def _vectors(side: Side) -> dict[tuple[str, str, str, int | None], RoleEntry]:
+    found = (
+        ((entry.stack, entry.role.value, entry.part, entry.layer), entry)
         for entry in side.architecture.tensors
         if entry.axes == (("residual",),)
         and entry.segment is None
         and entry.expert is None
         and not entry.fixed
         and entry.part in ("weight", "bias")
-    }
+    )
+    return dict(itertools.islice(found, _MOST_VECTORS))

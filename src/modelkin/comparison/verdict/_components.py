@@ -233,14 +233,18 @@ def _deciding_effect(certain: Sequence[Tested], made: Sequence[Tested], other: s
     best = min(
         certain or signed or made, key=lambda test: (test.log10_p, test.sign_free, -abs(test.effect.value))
     )
-    kind = (best.method, best.role, best.frame, "signs" in best.flags)
     alike = [
         test
         for test in made
-        if (test.method, test.role, test.frame, "signs" in test.flags) == kind
-        and (len(test.layers) != 1 or test.layers[0] not in other)
+        if _kind(test) == _kind(best) and (len(test.layers) != 1 or test.layers[0] not in other)
     ]
     return _mean_effect([test.effect for test in alike])
+
+
+def _kind(test: Tested) -> tuple[object, ...]:
+    """Return what tests have in common that differ in the layer only; one of many layers stands alone."""
+    facing = test.base_layers if len(test.layers) > 1 else ()
+    return test.method, test.role, test.frame, "signs" in test.flags, facing
 
 
 def _layer_limit(by_layer: Mapping[tuple[int, ...], Sequence[Tested]]) -> float | None:
