@@ -77,21 +77,26 @@ class ModelkinError(Exception):
     Parameters
     ----------
     where
-        What the sentence is about: a file, a model reference, a tensor.
+        What the sentence is about: a file, a model reference; a message if it is no mere name.
     problem
         What was expected and what came: a message, so that a report that goes on without what failed tells it
         in its own language.
     hint
-        One sentence the reader can act on: a message, unless it is made of names alone.
+        One sentence the reader can act on.
     """
 
     exit_code = 70
 
-    def __init__(self, where: str, problem: Message, *, hint: Message | str | None = None) -> None:
+    def __init__(self, where: str | Message, problem: Message, *, hint: Message | None = None) -> None:
         super().__init__(where, problem)
-        self.where = where
+        self.place = where
         self.said = problem
         self.advice = hint
+
+    @property
+    def where(self) -> str:
+        """What the sentence is about, in English."""
+        return str(self.place)
 
     @property
     def problem(self) -> str:
@@ -108,11 +113,11 @@ class ModelkinError(Exception):
 
     def __reduce__(self) -> tuple[object, ...]:
         # Exceptions are pickled by their args, which lack the hint: rebuild from the parts.
-        return (_rebuild, (type(self), self.where, self.said, self.advice))
+        return (_rebuild, (type(self), self.place, self.said, self.advice))
 
 
 def _rebuild(
-    kind: type[ModelkinError], where: str, problem: Message, hint: Message | str | None
+    kind: type[ModelkinError], where: str | Message, problem: Message, hint: Message | None
 ) -> ModelkinError:
     return kind(where, problem, hint=hint)
 
@@ -190,12 +195,18 @@ class OutputError(ModelkinError):
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 
 
-def not_written(where: str, what: str, error: OSError) -> OutputError | UsageError:
-    """Return the error for a file that cannot be written; a full disk is not a usage error."""
+def not_written(where: str, what: str | Message, error: OSError) -> OutputError | UsageError:
+    """Return the error for a file that cannot be written; a full disk is not a usage error.
+
+    `what` is a name or a message, and empty if `where` says it.
+    """
     from modelkin.message import say
 
     kind = OutputError if error.errno in _NO_ROOM else UsageError
-    return kind(where, say("problem.not-written", what=what, why=error.strerror or str(error)))
+    why = error.strerror or str(error)
+    if not what:
+        return kind(where, say("problem.not-written", why=why))
+    return kind(where, say("problem.part-not-written", what=what, why=why))
 
 
 class FormatError(ModelkinError):

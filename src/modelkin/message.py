@@ -131,7 +131,7 @@ def _shown(value: object) -> str:
 
 def told(error: ModelkinError) -> Message:
     """Return an error as a message, for a report that continues without what failed."""
-    return say("error.said", where=error.where or "modelkin", problem=error.said)
+    return say("error.said", where=error.place or "modelkin", problem=error.said)
 
 
 class Refusal(ValueError):

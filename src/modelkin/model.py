@@ -404,7 +404,9 @@ def _named(source: Source) -> Iterator[None]:
         ref = source.location.ref
         if ref in error.where or ref.endswith(error.where):
             raise
-        raise type(error)(f"{ref}: {error.where}", error.said, hint=error.advice) from error
+        place = error.place if isinstance(error.place, Message) else None
+        where = say("error.said", where=ref, problem=place) if place else f"{ref}: {error.where}"
+        raise type(error)(where, error.said, hint=error.advice) from error
 
 
 def open_model(

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from modelkin.message import Refusal, say
+
 KIB = 1024
 MIB = 1024 * KIB
 GIB = 1024 * MIB
@@ -25,9 +27,9 @@ def parse_size(text: str) -> int:
         factor = _UNITS[unit]
         value = float(digits)
     except (KeyError, ValueError):
-        raise ValueError(f"expected a size such as 64MB, 1GiB or 4096, got {text!r}") from None
+        raise Refusal(say("problem.size-form", got=repr(text))) from None
     if not 0 <= value < 2**60:
-        raise ValueError(f"a size must be between 0 and 2**60 bytes, got {text!r}")
+        raise Refusal(say("problem.size-range", got=repr(text)))
     return int(value * factor)
 
 

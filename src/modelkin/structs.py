@@ -34,18 +34,17 @@ _FIELD = re.compile(r"Object (contains unknown|missing required) field `(.*)`\Z"
 class Refused(Refusal):
     """A value that is not what it must be; raised while msgspec converts, which adds the place.
 
-    What was expected is said in the words of the declaration, in English. Such a file is refused before
-    anything is read, so no report quotes it.
+    What was expected is a message, `said` the whole reason where it is another.
     """
 
     def __init__(
         self,
-        expected: str,
+        expected: Message | None = None,
         value: object = None,
         *,
         said: Message | None = None,
         inside: str = "",
-        hint: Message | str | None = None,
+        hint: Message | None = None,
     ) -> None:
         super().__init__(said or say("problem.expected-got", expected=expected, got=_shown(value)))
         self.inside = inside
@@ -111,13 +110,13 @@ def _made(kind: Any, value: object) -> Any:  # noqa: ANN401
     if get_origin(kind) is ByName:
         return _table(value, *get_args(kind))
     if not isinstance(value, str):
-        raise Refused("a text", value)
+        raise Refused(say("part.a-text"), value)
     return kind(value)
 
 
 def _table(value: object, key_kind: Any, kind: Any) -> ByName[Any, Any]:  # noqa: ANN401
     if not isinstance(value, dict):
-        raise Refused("entries by name", value)
+        raise Refused(say("part.entries"), value)
     found: ByName[Any, Any] = ByName()
     for key, item in value.items():
         with inside(key if key.isidentifier() else f"[{key!r}]"):
@@ -132,7 +131,7 @@ def inside(step: str) -> Iterator[None]:
         yield
     except ValueError as error:
         refused = (
-            error if isinstance(error, Refused) else Refused("", said=say("problem.file-odd", why=str(error)))
+            error if isinstance(error, Refused) else Refused(said=say("problem.file-odd", why=str(error)))
         )
         refused.inside = joined(step, refused.inside)
         raise refused from None
@@ -145,19 +144,19 @@ def joined(path: str, inside: str) -> str:
 
 def missing(key: str) -> Refused:
     """Return the refusal for a missing key."""
-    return Refused("", said=say("problem.file-missing-key"), inside=key)
+    return Refused(said=say("problem.file-missing-key"), inside=key)
 
 
 def no_such_key(key: str, known: Sequence[str]) -> Refused:
     """Return the refusal for an unknown key, with the one that was meant or all there are."""
-    hint = meant(key, known) or f"There are {', '.join(known)}."
-    return Refused("", said=say("problem.file-no-key"), inside=key[:_SHOWN], hint=hint)
+    hint = meant(key, known) or say("hint.there-are", names=tuple(known))
+    return Refused(said=say("problem.file-no-key"), inside=key[:_SHOWN], hint=hint)
 
 
-def meant(value: object, known: Iterable[str]) -> str | None:
+def meant(value: object, known: Iterable[str]) -> Message | None:
     """Return a hint if a known word is spelt almost like this one."""
-    close = difflib.get_close_matches(_shown(value).strip("'"), list(known), n=1)
-    return f"Did you mean {close[0]!r}?" if close else None
+    close = difflib.get_close_matches(_short(value).strip("'"), list(known), n=1)
+    return say("hint.did-you-mean", name=repr(close[0])) if close else None
 
 
 def refusal(error: msgspec.ValidationError, value: Any, kind: object) -> Refused:  # noqa: ANN401  plain data
@@ -171,19 +170,20 @@ def refusal(error: msgspec.ValidationError, value: Any, kind: object) -> Refused
     if isinstance(error.__cause__, Refused):
         refused = error.__cause__
     elif error.__cause__ is not None:
-        refused = Refused("", said=say("problem.file-odd", why=str(error.__cause__)))
+        refused = Refused(said=say("problem.file-odd", why=str(error.__cause__)))
     elif field and field[1] == "missing required":
         refused = missing(field[2])
     elif field:
         refused = no_such_key(field[2], _keys(_chosen(node, value)))
     elif found and found[1]:
-        refused = Refused("keys that are texts", value)
+        refused = Refused(say("part.text-keys"), value)
     else:
         node = _plain(node)
         words = _words(node)
         hint = meant(value, words)
         few = hint is None or len(words) <= _LISTED
-        refused = Refused(_expected(node) if few else f"one of {len(words)} known words", value, hint=hint)
+        expected = _expected(node) if few else say("part.known-words", n=len(words))
+        refused = Refused(expected, value, hint=hint)
     refused.inside = joined(path, refused.inside)
     return refused
 
@@ -238,46 +238,55 @@ def _keys(node: declared.Type) -> list[str]:
     return [*([node.tag_field] if node.tag_field else ()), *(item.encode_name for item in node.fields)]
 
 
-def _expected(node: declared.Type) -> str:
+def _expected(node: declared.Type) -> Message:
     """Describe what a type takes."""
     match node:
-        case declared.Metadata(type=inner, extra_json_schema=extra):
-            return (extra or {}).get("title") or _expected(inner)
+        case declared.Metadata(type=inner, extra=extra):
+            said: Message | None = (extra or {}).get("said")
+            return said or _expected(inner)
         case declared.UnionType(types=types):
             tags = [item.tag_field for item in types if isinstance(item, declared.StructType)]
-            return f"fields, among them {tags[0]}" if tags else " or ".join(map(_expected, types))
+            if tags:
+                return say("part.fields-among", name=tags[0])
+            return say("part.either", several=tuple(map(_expected, types)))
         case declared.StructType():
-            return f"fields ({', '.join(_keys(node))})"
+            return say("part.fields", names=tuple(_keys(node)))
         case declared.DictType(min_length=least, max_length=most):
-            return f"{least or 0} to {most} entries by name" if most else "entries by name"
+            return say("part.entries-from", least=least or 0, most=most) if most else say("part.entries")
         case (
             declared.ListType(min_length=least, max_length=most)
             | declared.VarTupleType(min_length=least, max_length=most)
             | declared.FrozenSetType(min_length=least, max_length=most)
         ):
-            return f"a list of {least or 0} to {most}" if most else "a list"
+            return say("part.list-from", least=least or 0, most=most) if most else say("part.a-list")
         case declared.TupleType(item_types=types):
-            return f"a list of {len(types)}"
+            return say("part.list-of", length=len(types))
         case declared.LiteralType() | declared.EnumType():
             words = _words(node)
-            return f"one of {', '.join(words)}" if len(words) > 1 else words[0]
+            return say("part.one-of", known=words) if len(words) > 1 else say("part.word", word=words[0])
         case declared.IntType(ge=low, le=high):
-            return f"a whole number from {low:,} to {high:,}" if high else "a whole number"
+            return say("part.whole-from", low=low or 0, high=high) if high else say("part.a-whole-number")
         case declared.FloatType(ge=low, le=high):
-            return f"a number from {low:g} to {high:g}"
+            return say("part.number-from", low=low or 0, high=high or 0)
         case declared.BoolType():
-            return "true or false"
-    return "a text"
+            return say("part.true-false")
+    return say("part.a-text")
 
 
-def _shown(value: object) -> str:
+def _shown(value: object) -> Message | str:
     if isinstance(value, dict):
-        return f"a mapping of {len(value)}"
+        return say("part.mapping-of", length=len(value))
     if isinstance(value, list):
-        return f"a list of {len(value)}"
+        return say("part.list-of", length=len(value))
     if value is None:
-        return "nothing"
+        return say("part.nothing")
     if type(value) is int and abs(value) >= 10**_SHOWN:
-        return "a number of very many digits"
+        return say("part.many-digits")
+    return _short(value)
+
+
+def _short(value: object) -> str:
+    if type(value) is int and abs(value) >= 10**_SHOWN:
+        return ""
     text = repr(value)
     return text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."

@@ -155,3 +155,58 @@ def test_errors_are_told_in_korean_and_have_a_code(run, command, code, told, adv
     assert document["exit_code"] == status == english[0]
     assert run(*command.split(), "--json", "--lang", "ko")[1] == english[1]
     jsonschema.validate(document, schema("modelkin.error/1"))
+
+
+@pytest.mark.parametrize(
+    ("command", "code", "told"),
+    [
+        ("compare demo:base", "problem.usage-missing", "오류: 'BASE'이(가) 없음"),
+        (
+            "compare demo:base demo:base --dept quick",
+            "problem.usage-no-option",
+            "오류: 그런 옵션이 없음: '--dept'",
+        ),
+        (
+            "compare demo:base demo:base --depth all",
+            "problem.usage-expected",
+            "quick, standard, deep, full 중 하나",
+        ),
+        ("compare demo:base demo:base --seed x", "problem.usage-expected", "4,294,967,295까지의 정수"),
+        ("compare demo:base demo:base --budget x", "problem.usage-value", "64MB, 1GiB, 4096 같은 크기"),
+        ("compare demo:base demo:base --seed", "problem.usage-option", "오류: 옵션 --seed의 쓰임"),
+        ("verify ./nowhere", "problem.usage-expected", "경로"),
+        ("inspect demo:base demo:twin-1 --json", "problem.usage-one-model", "MODEL을 하나만"),
+        ("matrix demo:base --known x", "problem.usage-value", "NAME=MODEL,MODEL 형식"),
+        ("cache info more", "problem.usage-other", "인자나 옵션이 사용법과 다름"),
+    ],
+)
+def test_wrong_usage_is_told_in_korean_and_has_a_code(run, command, code, told):
+    words = command.split()
+    status, _, beside = run(*words[:2], "--lang", "ko", *words[2:])
+    assert status == 2
+    assert any(told in line for line in beside.splitlines()[-2:])
+    words = [word for word in words if word != "--json"]
+    status, document, english = run(*words[:2], "--json", *words[2:])
+    found = json.loads(document)
+    assert (status, found["problem_code"]) == (2, code)
+    assert found["problem"] in english
+    assert found["problem"] not in beside
+    jsonschema.validate(found, schema("modelkin.error/1"))
+
+
+def test_an_unknown_command_is_told_in_korean(run, monkeypatch):
+    monkeypatch.setenv("LANG", "ko_KR.UTF-8")
+    status, _, beside = run("comparr")
+    assert status == 2
+    assert beside.splitlines()[-1].startswith("오류: ")
+    assert ENGLISH_WORDS.findall(beside) == []
+
+
+def test_a_study_that_breaks_its_rules_is_refused_in_korean(run, tmp_path):
+    (tmp_path / "s.yaml").write_text("name: mine\ntitle: t\nabout: a\nmodels: []\nexperiments: []\n")
+    status, _, beside = run(
+        "study", "run", str(tmp_path / "s.yaml"), "--out", str(tmp_path / "o"), "--lang", "ko"
+    )
+    assert status == 4
+    assert "이름별 항목" in beside
+    assert ENGLISH_WORDS.findall(beside) == []

@@ -71,6 +71,7 @@ def test_korean_texts_are_korean():
         "norms.p-range",
         "norms.panel",
         "norms.verdict-count",
+        "part.word",
         "scope.model",
         "scope.pair",
         "study.part",
@@ -225,7 +226,8 @@ MESSAGES = [
 def sample(spec):
     """Return a value for a place: a number or several messages if the text says how to write them."""
     message = say("nothing-to-test")
-    return message if not spec else 3 if spec.strip("; .\n") else (message, message)
+    joins = not spec.strip("; .\n") or spec.startswith(" ")
+    return message if not spec else (message, message) if joins else 3
 
 
 @pytest.mark.parametrize("key", MESSAGES)

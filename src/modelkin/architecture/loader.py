@@ -52,7 +52,7 @@ def _check(spec: ArchitectureSpec) -> None:
             used.update({tensor.fusion.per} if tensor.fusion.per else ())
     defined = spec.sizes.keys() | {name for name, space in SPACES.items() if space.measured} | {"one"}
     for space in sorted(used - defined):
-        raise Refused("", said=say("problem.space-undefined", space=repr(space)))
+        raise Refused(said=say("problem.space-undefined", space=repr(space)))
     changed = {f"when[{number}].sizes": variant.sizes for number, variant in enumerate(spec.variants)}
     for place, sizes in {"sizes": spec.sizes, **changed}.items():
         with inside(place):
@@ -61,4 +61,4 @@ def _check(spec: ArchitectureSpec) -> None:
                     raise no_such_key(name, list(spec.sizes))
                 for size in sorted(frozenset[str]().union(*(one.sizes for one in candidates)) - defined):
                     said = say("problem.size-undefined", size=repr(size))
-                    raise Refused("", said=said, inside=name, hint=meant(size, defined))
+                    raise Refused(said=said, inside=name, hint=meant(size, defined))

@@ -138,9 +138,7 @@ class ArchitectureSpec(Fields, eq=False, dict=True):
     kind: Kind
     norm: Norm
     positions: Positions
-    bodies: Annotated[
-        tuple[str, ...], Meta(min_length=1, title='one or more, [""] for names without a prefix')
-    ]
+    bodies: Annotated[tuple[str, ...], Meta(min_length=1, extra={"said": say("part.bodies")})]
     """What ``{body}`` may stand for."""
     sizes: ByName[SizeName, tuple[Expression, ...]]
     """Expressions in order of preference."""
@@ -170,7 +168,7 @@ def demand(key: str, value: object, *, here: bool) -> None:
     if here and value is None:
         raise missing(key)
     if not here and value is not None:
-        raise Refused("", said=say("problem.means-nothing"), inside=key)
+        raise Refused(said=say("problem.means-nothing"), inside=key)
 
 
 def _tensors(pattern: str, entry: TensorEntry, kind: Kind) -> list[TensorSpec]:
@@ -204,7 +202,7 @@ def _spaces(text: str) -> tuple[str, ...]:
 def _fusion(entry: TensorEntry, axes: Sequence[tuple[str, ...]]) -> Fusion | None:
     fused = [index for index, spaces in enumerate(axes) if spaces == ("fused",)]
     if len(fused) > 1:
-        raise Refused("", said=say("problem.one-fused"))
+        raise Refused(said=say("problem.one-fused"))
     demand("parts", entry.parts, here=bool(fused))
     if entry.parts is None:
         demand("per", entry.per, here=False)
@@ -223,10 +221,10 @@ def _bias_of(weight: TensorSpec) -> TensorSpec:
     """Return the bias that goes with a weight: its output axis, and the experts' axis if stacked."""
     stem, dot, last = weight.template.rpartition(".")
     if last != "weight":
-        raise Refused("", said=say("problem.bias-names"))
+        raise Refused(said=say("problem.bias-names"))
     output = len(weight.axes) - 1 if weight.transposed else max(len(weight.axes) - 2, 0)
     if weight.fusion is not None and weight.fusion.axis != output:
-        raise Refused("", said=say("problem.fused-output"))
+        raise Refused(said=say("problem.fused-output"))
     return replace(
         weight,
         pattern=weight.pattern.removesuffix("weight") + "bias",
@@ -246,7 +244,7 @@ def _check_distinct(tensors: Sequence[TensorSpec]) -> None:
         for rival in rivals:
             if _overlap(tensor, rival):
                 raise Refused(
-                    "", said=say("problem.same-names", first=repr(tensor.pattern), second=repr(rival.pattern))
+                    said=say("problem.same-names", first=repr(tensor.pattern), second=repr(rival.pattern))
                 )
         rivals.append(tensor)
 

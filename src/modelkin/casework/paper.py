@@ -34,7 +34,7 @@ def print_folder(folder: Path, *, language: str = "en", out: Path | None = None)
     try:
         path.write_bytes(data)
     except OSError as error:
-        raise not_written(str(path), "the PDF ", error) from error
+        raise not_written(str(path), say("part.the-pdf"), error) from error
     return path
 
 
@@ -46,7 +46,7 @@ def pdf_of(page: str) -> bytes:
     try:
         weasyprint = import_module("weasyprint")
     except (ImportError, OSError) as error:  # it needs system libraries
-        hint = "Install Chromium, or pip install 'modelkin[print]'."
+        hint = say("hint.printer")
         raise MissingExtra("print", say("problem.no-printer"), hint=hint) from error
     made: bytes = weasyprint.HTML(string=page).write_pdf()
     return made

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from modelkin.cli.options import cluster_option, fetch_options, out_option, output_options, registry_option
+from modelkin.cli.usage import Misused
 from modelkin.message import say
 
 if TYPE_CHECKING:
@@ -111,7 +112,7 @@ def atlas(
     from modelkin.registry import open_registry
 
     if action is not None and (out is not None or output.as_json):
-        raise click.UsageError("serve shows pages on a port: it goes with neither --out nor --json")
+        raise Misused(say("problem.usage-serve"))
     access = None if action is None else _access(host, token_file)
     depth: Depth | None = None if claims_depth == "none" else claims_depth  # type: ignore[assignment]
     options = AtlasOptions(

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import click
 
 from modelkin.cli.options import fetch_options, output_options, seed_option
+from modelkin.cli.usage import BadValue
+from modelkin.message import say
 
 if TYPE_CHECKING:
     from modelkin.cli.output import Output
@@ -101,5 +103,5 @@ def check(
 def _named(text: str) -> tuple[str, str]:
     name, _, place = text.partition("=")
     if not name or not place:
-        raise click.BadParameter(f"expected NAME=MODEL, got {text!r}", param_hint="--known")
+        raise BadValue(say("problem.usage-form", form="NAME=MODEL", got=repr(text)), option="--known")
     return name, place

@@ -18,6 +18,8 @@ from modelkin.cli.options import (
     out_option,
     output_options,
 )
+from modelkin.cli.usage import BadValue, Misused
+from modelkin.message import say
 
 if TYPE_CHECKING:
     from modelkin.cli.output import Output
@@ -53,7 +55,7 @@ class FailOn(click.ParamType[tuple[str, ...]]):
         words = tuple(value.split(",")) if isinstance(value, str) else value
         for word in words:
             if word not in FAIL_ON:
-                self.fail(f"expected some of {', '.join(FAIL_ON)}, got {word!r}", param, ctx)
+                raise BadValue(say("problem.usage-some-of", names=tuple(FAIL_ON), got=repr(word)), ctx, param)
         return words
 
     def shell_complete(
@@ -186,7 +188,7 @@ def compare(
     from modelkin.document import check_folder, comparison_as, comparison_view
 
     if form is not None and (output.as_json or dry_run):
-        raise click.UsageError("--format goes neither with --json nor with --dry-run.")
+        raise Misused(say("problem.usage-format"))
     options = CompareOptions(depth=depth, seed=seed, fetch=fetch)
     with output.models((candidate, base, *controls), fetch) as opened:
         if dry_run:

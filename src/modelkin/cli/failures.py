@@ -14,6 +14,7 @@ from modelkin.errors import ModelkinError, OutputError, SourceError
 from modelkin.message import Message, say
 
 from .options import locale_language
+from .usage import show, usage_problem
 
 if TYPE_CHECKING:
     from modelkin.document import Language
@@ -54,13 +55,13 @@ def _lost() -> OutputError | None:
     """Return why results did not reach standard output, if they did not."""
     try:
         if sys.stdout is None:
-            return OutputError("standard output", say("problem.output-closed"))
+            return OutputError(say("part.standard-output"), say("problem.output-closed"))
         sys.stdout.flush()
     except (OSError, ValueError) as error:
         if isinstance(error, BrokenPipeError):
             return None  # the reader has seen enough
         _drop(sys.stdout)
-        return OutputError("standard output", say("problem.not-printed", why=_reason(error)))
+        return OutputError(say("part.standard-output"), say("problem.not-printed", why=_reason(error)))
     return None
 
 
@@ -79,9 +80,10 @@ def _run(command: click.Command) -> int:
         say_beside(_language().say("cli.interrupted"))
         return INTERRUPTED
     except click.ClickException as error:
-        with suppress(OSError, ValueError):
-            error.show()
-        _as_json(type(error).__name__, "", error.format_message(), None, error.exit_code)
+        show(error, _language())
+        _as_json(
+            type(error).__name__, "", usage_problem(error), None, error.exit_code, error.format_message()
+        )
         return error.exit_code
     except SystemExit:
         # Outside standalone mode click exits by itself in only one case: the reader of our output (a
@@ -91,11 +93,11 @@ def _run(command: click.Command) -> int:
         return _told(error)
     except OSError as error:
         # Errors in reading models have their own types: what is left comes from writing.
-        where = str(error.filename) if error.filename else "writing"
+        where = str(error.filename) if error.filename else say("part.writing")
         return _told(OutputError(where, say("problem.os", why=_reason(error)), hint=say("hint.room")))
     except Exception as error:
         if isinstance(error, RuntimeError) and _NO_THREAD in str(error):
-            return _told(SourceError("reading", say("problem.no-threads"), hint=say("hint.later")))
+            return _told(SourceError(say("part.reading"), say("problem.no-threads"), hint=say("hint.later")))
         say_beside(traceback.format_exc() + _language().tell(_REPORT))
         _as_json(type(error).__name__, "", str(error), _REPORT, BUG)
         return BUG
@@ -105,11 +107,10 @@ def _told(error: ModelkinError) -> int:
     if verbose():
         say_beside(traceback.format_exc().rstrip())
     language = _language()
-    problem = language.tell(error.said)
-    say_beside(language.say("cli.error", told=f"{error.where}: {problem}" if error.where else problem))
-    if advice := error.advice:
-        told = language.tell(advice) if isinstance(advice, Message) else advice
-        say_beside(language.say("cli.hint", told=told))
+    said = say("error.said", where=error.place, problem=error.said) if error.place else error.said
+    say_beside(language.say("cli.error", told=language.tell(said)))
+    if error.advice is not None:
+        say_beside(language.say("cli.hint", told=language.tell(error.advice)))
     _as_json(type(error).__name__, error.where, error.said, error.advice, error.exit_code)
     return error.exit_code
 
@@ -123,8 +124,13 @@ def _language() -> Language:
     return load_language(asked[0] if asked and asked[0] in LANGUAGES else locale_language())
 
 
-def _as_json(kind: str, where: str, problem: Message | str, hint: Message | str | None, code: int) -> None:
-    """Print an error as the JSON document that a program expects, if one was requested."""
+def _as_json(
+    kind: str, where: str, problem: Message | str, hint: Message | None, code: int, words: str | None = None
+) -> None:
+    """Print an error as the JSON document that a program expects, if one was requested.
+
+    `words` are English words for the problem, where they are not those of its message.
+    """
     wanted = "--json" in sys.argv[1:]
     # If nothing can be printed, neither can this; and a result may already be there.
     if not wanted or code == OutputError.exit_code or _results:
@@ -137,10 +143,13 @@ def _as_json(kind: str, where: str, problem: Message | str, hint: Message | str 
         "hint": hint,
         "exit_code": code,
     }
-    from modelkin.document import to_json
+    from modelkin.document import plain, to_json
 
+    written = plain(document)
+    if words is not None and isinstance(written, dict):
+        written = written | {"problem": words}
     with suppress(OSError, ValueError):
-        click.echo(to_json(document).encode("utf-8"))
+        click.echo(to_json(written).encode("utf-8"))
 
 
 def _reason(error: Exception) -> str:

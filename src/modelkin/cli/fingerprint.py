@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from modelkin.cli.options import fetch_options, output_options
+from modelkin.message import say
 
 if TYPE_CHECKING:
     from modelkin.cli.output import Output
@@ -59,4 +60,4 @@ def _write(file: Path, text: str) -> None:
         draft.replace(file)
     except OSError as error:
         draft.unlink(missing_ok=True)
-        raise not_written(str(file), "the fingerprint ", error) from error
+        raise not_written(str(file), say("part.the-fingerprint"), error) from error

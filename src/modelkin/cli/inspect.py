@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from modelkin.cli.options import MODEL, fetch_options, output_options
+from modelkin.cli.usage import Misused
+from modelkin.message import say
 
 if TYPE_CHECKING:
     from modelkin.cli.output import Output
@@ -52,7 +54,7 @@ def inspect(
     from modelkin.source import BytePlan
 
     if output.as_json and len(models) > 1:
-        raise click.UsageError("--json prints one document: give one MODEL.")
+        raise Misused(say("problem.usage-one-model"))
     for model in models:
         with output.models((model,), fetch) as (opened,):
             found = plan_components(opened, components) if components else inspect_model(opened)

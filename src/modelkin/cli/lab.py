@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from modelkin.cli.options import fetch_options, out_option, output_options
+from modelkin.cli.usage import Misused
 from modelkin.errors import FormatError, NotFound
 from modelkin.message import say
 
@@ -104,7 +105,7 @@ def norms(
         result = conclude(norms_from_json(_text_of(results)))
     else:
         if published and small:
-            raise click.UsageError("give --published or --small, not both")
+            raise Misused(say("problem.usage-not-both", a="--published", b="--small"))
         size = "published" if published else "small" if small else "usual"
         options = _norms_options(inits, seeds, steps, family=family, seed=seed, size=size)
         result = norms_experiment(options, report=lambda line: output.remark(output.language.wording(line)))
@@ -220,7 +221,7 @@ def centring(
     from modelkin.casework.views import centring_view
 
     if vectors is not None and models:
-        raise click.UsageError("give --vectors or --model, not both")
+        raise Misused(say("problem.usage-not-both", a="--vectors", b="--model"))
     if models:
         pair = _model_pair(models, role, layers, fetch, output)
     else:
@@ -239,7 +240,7 @@ def _model_pair(
     from modelkin.casework.lab import model_vectors
 
     if layers is None:
-        raise click.UsageError("--model needs --layer")
+        raise Misused(say("problem.usage-needs", a="--model", b="--layer"))
     with output.models(models, fetch) as opened:
         return model_vectors(tuple(opened), role=role, layers=layers)
 

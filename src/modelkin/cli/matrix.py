@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 import click
 
 from modelkin.cli.options import MODEL, fetch_options, named_models, out_option, output_options, seed_option
+from modelkin.cli.usage import BadValue
+from modelkin.message import say
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -214,7 +216,7 @@ def _known(texts: tuple[str, ...]) -> tuple[KnownRelation, ...]:
     for relation, members in _pairs("--known", texts):
         both = members.split(",")
         if len(both) != 2:
-            raise click.BadParameter(f"expected two models, got {members!r}", param_hint="--known")
+            raise BadValue(say("problem.usage-two-models", got=repr(members)), option="--known")
         found.append(KnownRelation(relation=relation, model_a=both[0], model_b=both[1]))
     return tuple(found)
 
@@ -223,5 +225,5 @@ def _pairs(option: str, texts: tuple[str, ...]) -> Iterable[tuple[str, str]]:
     for text in texts:
         name, equals, rest = text.partition("=")
         if not (name and equals and rest):
-            raise click.BadParameter(f"expected NAME=MODEL,MODEL, got {text!r}", param_hint=option)
+            raise BadValue(say("problem.usage-form", form="NAME=MODEL,MODEL", got=repr(text)), option=option)
         yield name, rest

@@ -12,6 +12,9 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.shell_completion import CompletionItem
 
+from modelkin.cli.usage import BadValue
+from modelkin.message import Refusal, say
+
 if TYPE_CHECKING:
     from modelkin.cli.output import Output
     from modelkin.options import FetchOptions
@@ -30,8 +33,8 @@ class Size(click.ParamType[int]):
 
         try:
             return parse_size(str(value))
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
+        except Refusal as refused:
+            raise BadValue(refused.reason, ctx, param) from None
 
 
 class MethodNames(click.ParamType[tuple[str, ...]]):
@@ -46,7 +49,9 @@ class MethodNames(click.ParamType[tuple[str, ...]]):
         if not isinstance(value, str):
             return value
         names = tuple(name.strip() for name in value.split(",") if name.strip())
-        return names or self.fail("expected all, or names of methods", param, ctx)
+        if not names:
+            raise BadValue(say("problem.usage-methods"), ctx, param)
+        return names
 
 
 def methods_option(text: str, default: tuple[str, ...] = ()) -> Callable[[Function], Function]:
@@ -133,7 +138,7 @@ def named_models(models: tuple[str, ...]) -> dict[str, str]:
         match = _NAMED.fullmatch(text)
         name, ref = (match[1], match[2]) if match and not Path(text).exists() else (text, text)
         if name in named:
-            raise click.BadParameter(f"{name!r} was given twice; give both a name: NAME=MODEL")
+            raise BadValue(say("problem.usage-twice-named", name=repr(name)))
         named[name] = ref
     return named
 
@@ -151,7 +156,7 @@ def _that_can_be_made(ctx: click.Context, param: click.Parameter, value: Path | 
     if value is not None and not value.exists():
         above = next(parent for parent in value.absolute().parents if parent.exists())
         if not above.is_dir() or not os.access(above, os.W_OK | os.X_OK):
-            raise click.BadParameter(f"'{value}' cannot be made: '{above}' cannot be written.", ctx, param)
+            raise BadValue(say("problem.usage-folder", folder=str(value), above=str(above)), ctx, param)
     return value
 
 

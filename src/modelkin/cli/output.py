@@ -180,7 +180,7 @@ class Output:
         """Print a result: as JSON, or as its view for people."""
         self._undraw()
         if sys.stdout is None:
-            raise OutputError("standard output", say("problem.output-closed"))
+            raise OutputError(say("part.standard-output"), say("problem.output-closed"))
         if self.as_json:
             from modelkin.document import to_json
 
@@ -196,7 +196,7 @@ class Output:
         """Print a document of another program's format."""
         self._undraw()
         if sys.stdout is None:
-            raise OutputError("standard output", say("problem.output-closed"))
+            raise OutputError(say("part.standard-output"), say("problem.output-closed"))
         click.echo(text.encode("utf-8"))
 
     def say(self, key: str, **values: str) -> None:

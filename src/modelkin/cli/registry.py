@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from modelkin.cli.options import cluster_option, fetch_options, output_options, registry_option
+from modelkin.cli.usage import Misused
 from modelkin.message import say
 
 if TYPE_CHECKING:
@@ -115,9 +116,9 @@ def sync(
     from modelkin.registry import targets_of_folder, targets_of_hub, targets_of_list
 
     if sum((listed is not None, folder is not None, hub)) != 1:
-        raise click.UsageError("expected one of --list, --folder and --hub")
+        raise Misused(say("problem.usage-sync-from"))
     if author is not None and not hub:
-        raise click.UsageError("--author goes with --hub")
+        raise Misused(say("problem.usage-goes-with", a="--author", b="--hub"))
     if listed is not None:
         targets = targets_of_list(listed.read_text(encoding="utf-8"))
     elif folder is not None:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from modelkin.cli.options import STUDY, fetch_options, figures_option, out_option, output_options, seed_option
+from modelkin.cli.usage import BadValue
+from modelkin.message import say
 
 if TYPE_CHECKING:
     from modelkin.cli.output import Output
@@ -149,9 +151,9 @@ def _replaced(texts: tuple[str, ...]) -> dict[str, str]:
     for text in texts:
         alias, equals, ref = text.partition("=")
         if not (alias and equals and ref):
-            raise click.BadParameter(f"expected ALIAS=REF, got {text!r}", param_hint="--model")
+            raise BadValue(say("problem.usage-form", form="ALIAS=REF", got=repr(text)), option="--model")
         if alias in found:
-            raise click.BadParameter(f"{alias!r} was given twice", param_hint="--model")
+            raise BadValue(say("problem.usage-twice", name=repr(alias)), option="--model")
         found[alias] = ref
     return found
 

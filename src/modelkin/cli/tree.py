@@ -17,6 +17,8 @@ from modelkin.cli.options import (
     sampled_depth_option,
     seed_option,
 )
+from modelkin.cli.usage import BadValue
+from modelkin.message import say
 
 if TYPE_CHECKING:
     from modelkin.cli.output import Output
@@ -90,7 +92,9 @@ def tree(
     prints = {} if registry is None else _fingerprints(registry)
     named = named_models(models or tuple(prints))
     if not named:
-        raise click.UsageError("Missing argument 'MODEL...'.")
+        raise click.MissingParameter(
+            ctx=click.get_current_context(), param_hint="'MODEL...'", param_type="argument"
+        )
     options = CompareOptions(depth=depth, seed=seed, fetch=fetch)
     claimed = dict(_dates(dates))
     with output.models(named.values(), fetch) as opened:
@@ -138,7 +142,7 @@ def _dates(texts: tuple[str, ...]) -> list[tuple[str, str]]:
         try:
             found.append((name, date.fromisoformat(day).isoformat()))
         except ValueError:
-            raise click.BadParameter(
-                f"expected MODEL=YYYY-MM-DD, got {text!r}", param_hint="--date"
+            raise BadValue(
+                say("problem.usage-form", form="MODEL=YYYY-MM-DD", got=repr(text)), option="--date"
             ) from None
     return found

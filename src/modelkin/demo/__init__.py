@@ -54,4 +54,4 @@ def copy_demo_models(folder: Path) -> tuple[Path, ...]:
             shutil.copyfile(zoo / "zoo.json", folder / "zoo.json")
             return tuple(Path(shutil.copytree(zoo / name, folder / name)) for name in DEMO_MODELS)
     except OSError as error:
-        raise not_written(str(folder), "the models ", error) from error
+        raise not_written(str(folder), say("part.the-models"), error) from error

@@ -120,7 +120,7 @@ def parse(text: str, where: str) -> object:
         raise FormatError(where, say("problem.no-json", why=str(error))) from error
 
 
-def from_json(kind: type[_Record], text: str, *, where: str, hint: str | Message | None = None) -> _Record:
+def from_json(kind: type[_Record], text: str, *, where: str, hint: Message | None = None) -> _Record:
     """Read a record that has a schema, strictly; `hint` is for a document that follows another schema."""
     reader = Reader(where)
     document = parse(text, where)

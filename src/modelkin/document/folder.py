@@ -183,7 +183,7 @@ def write_files(folder: Path, files: Mapping[str, str | bytes]) -> tuple[Path, .
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             _replace(folder / name, content)
     except OSError as error:
-        raise not_written(str(folder), "the report ", error) from error
+        raise not_written(str(folder), say("part.the-report"), error) from error
     return tuple(folder / name for name in files)
 
 

@@ -98,7 +98,9 @@ def _imported(name: str) -> ModuleType:
     try:
         return import_module(name)
     except ImportError as error:
-        raise MissingExtra(name, say("problem.not-installed"), hint=f"pip install {name}") from error
+        raise MissingExtra(
+            name, say("problem.not-installed"), hint=say("hint.install", command=f"pip install {name}")
+        ) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +124,7 @@ class Plot:
         try:
             Path(path).write_bytes(rendered(self.figure, kinds[ending], dpi=dpi))
         except OSError as error:
-            raise not_written(path, "the figure ", error) from error
+            raise not_written(path, say("part.the-figure"), error) from error
 
 
 def plot(result: Comparison, name: str) -> Plot:

@@ -195,7 +195,7 @@ def _write(path: Path, content: bytes) -> Path:
     try:
         path.write_bytes(content)
     except OSError as error:
-        raise not_written(str(path), "the figure ", error) from error
+        raise not_written(str(path), say("part.the-figure"), error) from error
     return path
 
 

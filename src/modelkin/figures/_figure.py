@@ -57,13 +57,13 @@ class Panel(Record, frozen=True, kw_only=True):
             raise UsageError(
                 self.title,
                 say("problem.bars-zero"),
-                hint="Draw points instead of bars to show a small range.",
+                hint=say("hint.points"),
             )
         if not (self.only_words or self.shows_chance or self.without_null):
             raise UsageError(
                 self.title,
                 say("problem.null-mark"),
-                hint="Add a mark with the role null or expectation, or say in without_null why not.",
+                hint=say("hint.null-mark"),
             )
 
     @property

@@ -39,7 +39,7 @@ def _number(value: object) -> float | None:
     if math.isnan(number):
         return None
     if math.isinf(number):
-        raise UsageError("figure", say("problem.finite-numbers"), hint="Leave it out as None.")
+        raise UsageError("figure", say("problem.finite-numbers"), hint=say("hint.leave-out"))
     return number
 
 

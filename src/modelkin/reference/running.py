@@ -50,9 +50,9 @@ def repr_module(name: str) -> Any:  # noqa: ANN401  a module
         return import_module(name)
     except ImportError as error:
         raise MissingExtra(
-            "published methods that run models",
+            say("part.running-methods"),
             say("problem.running-needs", name=repr(name)),
-            hint="pip install 'modelkin[repr]'",
+            hint=say("hint.install", command="pip install 'modelkin[repr]'"),
         ) from error
 
 

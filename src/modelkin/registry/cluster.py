@@ -73,7 +73,7 @@ def _check_workers(client: Any, where: str) -> None:  # noqa: ANN401  a client o
         client.wait_for_workers(1, timeout=PATIENCE)
     except TimeoutError as error:
         raise SourceError(
-            where, say("problem.no-worker"), hint=f"Start one with: dask worker {where}"
+            where, say("problem.no-worker"), hint=say("hint.dask-worker", address=where)
         ) from error
     try:
         found = set(client.run(_made_by).values())

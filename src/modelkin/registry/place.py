@@ -106,7 +106,7 @@ class FolderPlace(RegistryPlace):
         except OSError as error:
             with suppress(OSError):
                 draft.unlink(missing_ok=True)
-            raise not_written(self.name, f"{file} ", error) from error
+            raise not_written(self.name, file, error) from error
 
     def names(self, folder: str) -> list[str]:
         """List the folder."""
@@ -139,7 +139,7 @@ class FolderPlace(RegistryPlace):
                 hint=say("hint.wait"),
             ) from error
         except OSError as error:
-            raise not_written(self.name, "the registry ", error) from error
+            raise not_written(self.name, say("part.the-registry"), error) from error
         try:
             yield
         finally:

@@ -57,5 +57,5 @@ def export_registry(registry: Registry, folder: Path) -> tuple[Path, ...]:
             encoding="utf-8",
         )
     except OSError as error:
-        raise not_written(str(folder), "the dataset ", error) from error
+        raise not_written(str(folder), say("part.the-dataset"), error) from error
     return (*written, card)

@@ -196,7 +196,7 @@ class TensorReader:
         if not isinstance(rows, slice):
             return TensorSlice.scattered(name, rows)
         if rows.step not in (None, 1):
-            raise BadSelection(f"tensor {quoted(name)}", say("problem.rows-step", got=rows.step))
+            raise BadSelection(say("part.tensor", name=quoted(name)), say("problem.rows-step", got=rows.step))
         start = 0 if rows.start is None else rows.start
         stop = self._info(name).n_rows if rows.stop is None else rows.stop
         return TensorSlice.rows(name, start, stop)
@@ -207,7 +207,7 @@ class TensorReader:
         # Comparing with every name of a very large model would take longer than reading it.
         close = difflib.get_close_matches(name[:200], islice(self.index, _N_COMPARED), n=1)
         raise BadSelection(
-            f"tensor {quoted(name)}",
+            say("part.tensor", name=quoted(name)),
             say("problem.no-tensor", n=len(self.index)),
             hint=say("hint.did-you-mean", name=quoted(close[0])) if close else None,
         )

@@ -283,7 +283,8 @@ def _scattered_plan(info: TensorInfo, rows: Sequence[int]) -> SlicePlan:
     for row in rows:
         if not 0 <= row < info.n_rows:
             raise BadSelection(
-                f"tensor {quoted(info.name)}", say("problem.rows-range", most=info.n_rows - 1, got=row)
+                say("part.tensor", name=quoted(info.name)),
+                say("problem.rows-range", most=info.n_rows - 1, got=row),
             )
     unique, inverse = np.unique(np.asarray(rows, np.int64), return_inverse=True)
     # Neighbouring rows are one stretch: fewer and longer ranges.
@@ -302,6 +303,6 @@ def _scattered_plan(info: TensorInfo, rows: Sequence[int]) -> SlicePlan:
 def _check(info: TensorInfo, start: int, stop: int, what: str, available: int) -> None:
     if not 0 <= start <= stop <= available:
         raise BadSelection(
-            f"tensor {quoted(info.name)}",
+            say("part.tensor", name=quoted(info.name)),
             say("problem.slice-range", what=what, most=available, start=start, stop=stop),
         )

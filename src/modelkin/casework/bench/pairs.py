@@ -60,7 +60,7 @@ def read_pairs(place: str) -> tuple[LabelledPair, ...]:
         with Path(place).open("rb") as file:
             data = file.read(_MOST_BYTES + 1)
     except OSError as error:
-        hint = f"Or {PUBLIC}, or one of {', '.join(f'{PUBLIC}:{name}' for name in public_sources())}."
+        hint = say("hint.public-pairs", names=(PUBLIC, *(f"{PUBLIC}:{name}" for name in public_sources())))
         raise UsageError(place, say("problem.pairs-unread", why=error.strerror), hint=hint) from error
     if len(data) > _MOST_BYTES:
         raise StudyError(place, say("problem.most-bytes", most=_MOST_BYTES))
@@ -115,5 +115,7 @@ def _all_public() -> tuple[LabelledPair, ...]:
 def _public(source: str) -> tuple[LabelledPair, ...]:
     found = tuple(pair for pair in _all_public() if source in ("", pair.source))
     if not found:
-        raise UsageError(source, say("problem.no-benchmark"), hint=f"Known: {', '.join(public_sources())}.")
+        raise UsageError(
+            source, say("problem.no-benchmark"), hint=say("hint.known", names=tuple(public_sources()))
+        )
     return found

@@ -258,7 +258,7 @@ class _Work:
                     line = (dumps(plain(row), indent=None) + "\n").encode()
                     file.write(line if _ends_a_line(file) else b"\n" + line)
             except OSError as error:
-                raise not_written(str(self.out), "an answer ", error) from error
+                raise not_written(str(self.out), say("part.an-answer"), error) from error
             self.kept[row.key] = row
         return row
 

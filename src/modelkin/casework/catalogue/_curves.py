@@ -54,9 +54,7 @@ def layer_curves(
     needed: a similarity without it says nothing.
     """
     if chance is None and not expected:
-        raise UsageError(
-            "layer_curves", say("problem.chance-or-expected"), hint="Give the null of the measure."
-        )
+        raise UsageError("layer_curves", say("problem.chance-or-expected"), hint=say("hint.give-null"))
     chosen = fig.complete(styles, measured)
     groups: dict[fig.Chance | None, list[str]] = {}
     for name in measured:

@@ -201,7 +201,7 @@ def model_vectors(models: tuple[Model, ...], *, role: str, layers: str) -> Vecto
     for model, layer in zip(both, numbers, strict=True):
         item = find_item(model, choice, layer, options)
         if isinstance(item, Message):
-            raise BadSelection(f"{model.location.ref}, layer {layer}", item)
+            raise BadSelection(say("part.model-layer", model=model.location.ref, layer=layer), item)
         vector = item.vector(model.read(list(item.slices)))
         found.append((np.asarray(vector, dtype=np.float64).ravel(), item.signature))
     if found[0][1] != found[1][1]:

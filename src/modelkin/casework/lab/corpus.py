@@ -12,6 +12,7 @@ from typing import Annotated, Final
 import numpy as np
 from msgspec import Meta
 
+from modelkin.message import say
 from modelkin.structs import Fields, Refused, meant
 
 _ONSETS: Final = [*"bdfghklmnprstvz", "br", "dr", "fl", "gr", "kl", "pr", "sk", "st", "tr", "sh", "ch"]
@@ -45,11 +46,11 @@ class CorpusSpec(Fields):
 
     def __post_init__(self) -> None:
         if not self.languages or not self.domains:
-            raise Refused("at least one language and one domain", "none")
+            raise Refused(say("part.language-and-domain"))
         for domain in self.domains:
             if domain not in DOMAINS:
                 raise Refused(
-                    f"domains among {', '.join(sorted(DOMAINS))}", domain, hint=meant(domain, DOMAINS)
+                    say("part.domains", names=tuple(sorted(DOMAINS))), domain, hint=meant(domain, DOMAINS)
                 )
 
 

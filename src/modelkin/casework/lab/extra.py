@@ -15,7 +15,7 @@ def lab_module(name: str) -> Any:  # noqa: ANN401
         return import_module(name)
     except ImportError as exc:
         raise MissingExtra(
-            "modelkin lab",
+            "lab",
             say("problem.training-needs", name=repr(name)),
-            hint="pip install 'modelkin[lab]'",
+            hint=say("hint.install", command="pip install 'modelkin[lab]'"),
         ) from exc

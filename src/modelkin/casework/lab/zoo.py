@@ -96,7 +96,11 @@ def load_zoo(folder: Path) -> Zoo:
     try:
         manifest = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise SpecError(str(path), say("problem.no-zoo"), hint="modelkin lab build --out DIR") from None
+        raise SpecError(
+            str(path),
+            say("problem.no-zoo"),
+            hint=say("hint.make-with", command="modelkin lab build --out DIR"),
+        ) from None
     if manifest.get("format") != _FORMAT:
         raise SpecError(
             str(path), say("problem.zoo-format", wanted=_FORMAT, got=repr(manifest.get("format")))

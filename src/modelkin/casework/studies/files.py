@@ -44,14 +44,14 @@ def load_study(name_or_file: str) -> Study:
 
 _EXPERIMENT: Any = Union[KINDS]  # noqa: UP007  one of many
 _DRAWING: Any = Union[PLOTS]  # noqa: UP007  one of many
-_Alias: Any = Annotated[str, form("a name", "[a-z][a-z0-9_]{0,23}")]
+_Alias: Any = Annotated[str, form("part.name-form", "[a-z][a-z0-9_]{0,23}")]
 
 
 class _Outline(Fields):
     """The keys of a file. References to models and experiments are read once these are known."""
 
     format: Annotated[int, Meta(ge=1, le=1)]
-    name: Annotated[str, form("a name", "[a-z][a-z0-9-]{0,39}")]
+    name: Annotated[str, form("part.name-form", "[a-z][a-z0-9-]{0,39}")]
     title: Words
     about: Words
     models: Annotated[dict[str, Any], Meta(min_length=1, max_length=24)]
@@ -84,7 +84,7 @@ def parse_study(data: bytes, file: str = "study") -> Study:
         scope = Scope(file=file, models=scope.models, experiments=tuple(item.id for item in experiments))
         found: Experiment = scope.read(entry, _EXPERIMENT, f"experiments[{number}]")
         if found.id in scope.experiments:
-            refused = Refused("an id that no other experiment has", found.id)
+            refused = Refused(say("part.own-id"), found.id)
             raise StudyError(
                 file, say("error.said", where=f"experiments[{number}].id", problem=refused.reason)
             )
@@ -94,7 +94,7 @@ def parse_study(data: bytes, file: str = "study") -> Study:
     for path, entry in _repeated(outline.figures, scope):
         figure: Drawing = scope.read(entry, _DRAWING, path)
         if figure.file in [other.file for other in figures]:
-            refused = Refused("a file that no other figure has", figure.file)
+            refused = Refused(say("part.own-file"), figure.file)
             raise StudyError(file, say("error.said", where=f"{path}.file", problem=refused.reason))
         figures.append(figure)
     compare = outline.compare
@@ -150,7 +150,7 @@ def _repeated(entries: Sequence[Any], scope: Scope) -> Iterator[tuple[str, objec
                     say(
                         "error.said",
                         where=f"{path}.{key}",
-                        problem=Refused("nothing, as it is in each", entry[key]).reason,
+                        problem=Refused(say("part.in-each"), entry[key]).reason,
                     ),
                 )
         for chosen in itertools.product(*each.values()):

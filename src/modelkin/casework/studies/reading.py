@@ -13,7 +13,7 @@ from modelkin.describe import TOKEN_FILTERS
 from modelkin.describe.matrix import BASELINES, parse_layer_list, parse_role
 from modelkin.describe.measures import MEASURES, find_measure
 from modelkin.errors import StudyError, UsageError
-from modelkin.message import say
+from modelkin.message import Message, say
 from modelkin.structs import Fields, Refused, convert, inside, joined, meant, no_such_key
 from modelkin.untrusted import visible
 
@@ -48,12 +48,12 @@ def converted(value: object, kind: type[T], scope: Scope) -> T:
     return convert(value, kind, lambda part, found: part.read(found, scope))
 
 
-def form(what: str, pattern: str) -> Meta:
+def form(code: str, pattern: str) -> Meta:
     """Describe text of a given form."""
-    return Meta(title=f"{what} of the form {pattern}", pattern=rf"\A(?:{pattern})\Z")
+    return Meta(extra={"said": say(code, pattern=pattern)}, pattern=rf"\A(?:{pattern})\Z")
 
 
-File = Annotated[str, form("a path", FILE.pattern)]
+File = Annotated[str, form("part.path-form", FILE.pattern)]
 """A path inside the folder of a run."""
 LayerNumber = Annotated[int, Meta(ge=0, le=9_999)]
 
@@ -66,9 +66,9 @@ class Text(str):
     @classmethod
     def read(cls, value: object, scope: Scope) -> Self:
         if not isinstance(value, str) or not value.strip() or len(value) > cls.longest:
-            raise Refused(f"a text of at most {cls.longest} characters", value)
+            raise Refused(say("part.text-of", most=cls.longest), value)
         if not all(letter.isprintable() or letter == "\n" for letter in value.strip()):
-            raise Refused("a text without control characters", value)
+            raise Refused(say("part.no-controls"), value)
         return cls(value.strip())
 
 
@@ -86,7 +86,7 @@ class Label(Text):
     @classmethod
     def read(cls, value: object, scope: Scope) -> Self:
         if "\n" in (found := super().read(value, scope)):
-            raise Refused("a name of one line", value)
+            raise Refused(say("part.one-line"), value)
         return found
 
 
@@ -121,8 +121,8 @@ class NamedText(str):
         """Read it."""
         names = cls.known(scope)
         if value not in names:
-            listed = ", ".join(names) or "those above, where there are none"
-            raise Refused(f"one of {listed}", value, hint=meant(value, names))
+            one = say("part.one-of", known=tuple(names)) if names else say("part.one-above")
+            raise Refused(one, value, hint=meant(value, names))
         return cls(value)
 
 
@@ -191,7 +191,7 @@ class RoleName(str):
         try:
             return cls(parse_role(_short(value)).label)
         except UsageError as error:
-            raise Refused("the name of a role", value, hint=error.advice) from None
+            raise Refused(say("part.role-name"), value, hint=error.advice) from None
 
 
 Roles = Annotated[tuple[RoleName, ...], Meta(min_length=1, max_length=40)]
@@ -206,7 +206,7 @@ class MeasureName(str):
         try:
             find_measure(text := _short(value))
         except UsageError as error:
-            raise Refused(f"a measure, one of {', '.join(MEASURES)}", value, hint=error.advice) from None
+            raise Refused(say("part.measure-name", names=tuple(MEASURES)), value, hint=error.advice) from None
         return cls(text)
 
 
@@ -223,7 +223,7 @@ class Layers(str):
         try:
             parse_layer_list(text)
         except UsageError as error:
-            raise Refused("layers such as 0-10,20,30-35", value, hint=error.advice) from None
+            raise Refused(say("part.layers-such"), value, hint=error.advice) from None
         return cls(text)
 
     @property
@@ -236,12 +236,12 @@ class LayersOf(dict[str, Any]):
     """Alias -> layers of this model."""
 
     kind: ClassVar[Any] = Layers
-    what: ClassVar[str] = "layers"
+    what: ClassVar[Message] = say("part.layers-by-alias")
 
     @classmethod
     def read(cls, value: object, scope: Scope) -> Self:
         if not isinstance(value, dict):
-            raise Refused(f"{cls.what} by alias", value)
+            raise Refused(cls.what, value)
         found = cls()
         for alias, item in value.items():
             if alias not in scope.models:
@@ -261,17 +261,17 @@ class NamesOf(LayersOf):
     """Alias -> what a file calls this model."""
 
     kind = Label
-    what = "names"
+    what = say("part.names-by-alias")
 
 
 def _each_once(value: object, kind: type[T], scope: Scope) -> T:
     found: Any = converted(value, kind, scope)
     if len(set(found)) != len(found):
-        raise Refused("each name once", value)
+        raise Refused(say("part.each-once"), value)
     return found  # type: ignore[no-any-return]  # of that kind
 
 
 def _short(value: object, longest: int = 60) -> str:
     if not isinstance(value, str) or not 0 < len(value) <= longest:
-        raise Refused(f"a text of at most {longest} characters", value)
+        raise Refused(say("part.text-of", most=longest), value)
     return value

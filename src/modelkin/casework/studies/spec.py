@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from .bench import Bench
 
 _LONGEST_NAME = 40
-Id = Annotated[str, form("an id", "[a-z][a-z0-9-]{0,39}")]
+Id = Annotated[str, form("part.id-form", "[a-z][a-z0-9-]{0,39}")]
 
 
 class StudyModel(Fields):
@@ -57,7 +57,7 @@ class MainPair(Fields):
 
     def __post_init__(self) -> None:
         if self.candidate == self.base or {self.candidate, self.base} & set(self.controls):
-            raise Refused("", said=say("problem.differ-all"))
+            raise Refused(said=say("problem.differ-all"))
 
 
 class Experiment(Fields, tag_field="kind", tag="experiment"):

@@ -64,8 +64,7 @@ def place_of_adapter(source: Source, entry: str | None, *, base_named: bool = Fa
     raise UnsupportedFormat(
         source.location.ref,
         say("problem.model-and-adapter"),
-        hint=f"Name what you mean: the file {plain(str(model))}, the file {ADAPTER_FILES[0]}, "
-        "or ADAPTER::BASE.",
+        hint=say("hint.model-or-adapter", model=plain(str(model)), adapter=ADAPTER_FILES[0]),
     )
 
 
@@ -105,8 +104,7 @@ def _exists(name: str) -> bool:
 
 
 _CARD_FILES = ("README.md", "mergekit_config.yml")
-_NO_BASE = "Write ADAPTER::BASE to say which base it is for."
-_MODEL_ALONE = "Name the file with the weights to read the model without its adapter."
+_MODEL_ALONE = say("hint.model-alone")
 
 OpenBase = Callable[[ModelRef], Source]
 MakeFetcher = Callable[[Source], Fetcher]
@@ -209,7 +207,7 @@ def open_adapter(
         return OpenedAdapter(fetcher=alone, config=config, why_bare=why)
     except SourceError as error:
         # It may be reachable tomorrow: the answer must not depend on the connection.
-        error.advice = f"This is the base that the adapter names. {_NO_BASE}"
+        error.advice = say("hint.named-base")
         raise
     if stacked:
         raise UnsupportedFormat(

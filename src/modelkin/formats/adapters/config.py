@@ -119,7 +119,7 @@ def _check_initialisation(fields: _Fields, file: str) -> None:
     raise UnsupportedFormat(
         file,
         say("problem.adapter-initialisation", how=quoted(str(how), 60)),
-        hint="Save it with path_initial_model_for_weight_conversion, or merge it into its base.",
+        hint=say("hint.adapter-conversion"),
     )
 
 

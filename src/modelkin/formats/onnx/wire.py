@@ -175,9 +175,9 @@ class Wire:
         self._window = window
         self._left = MAX_FIELDS
 
-    def fail(self, problem: Message, *, hint: Message | str | None = None) -> NoReturn:
+    def fail(self, problem: Message, *, hint: Message | None = None) -> NoReturn:
         """Refuse the file."""
-        raise HeaderError(self.file, problem, hint=hint or "The file is cut short, damaged, or not ONNX.")
+        raise HeaderError(self.file, problem, hint=hint or say("hint.no-onnx"))
 
     def fields(self, start: int, stop: int, kinds: Mapping[int, tuple[int, ...]]) -> Iterator[Field]:
         """Yield the fields of the message between `start` and `stop`, each read on demand.

@@ -94,7 +94,7 @@ _HINT = say("hint.packs-otherwise")
 _MOST_AXES = 4
 
 
-def fail(info: TensorInfo, problem: Message, *, hint: Message | str = _HINT) -> NoReturn:
+def fail(info: TensorInfo, problem: Message, *, hint: Message = _HINT) -> NoReturn:
     """Refuse a tensor: raise `HeaderError` with the file, the tensor and the problem."""
     raise HeaderError(
         info.file, say("problem.tensor-problem", name=quoted(info.name), problem=problem), hint=hint

@@ -43,12 +43,12 @@ _SORTED_ENTRY: Final = re.compile(rb"\{" + _OFFSETS + rb"," + _DTYPE + rb"," + _
 
 # What is found in place of a safetensors file, by how it begins.
 _OTHER_FILES: Final = (
-    (b"version ", "This looks like a Git LFS pointer: fetch the file itself, for example with git lfs pull."),
-    (b"PK\x03\x04", "This looks like a PyTorch or other zip file, not like safetensors."),
-    (b"\x80\x02", "This looks like a Python pickle, which is never opened here: convert it to safetensors."),
-    (b"GGUF", "This looks like a GGUF file, not like safetensors."),
-    (b"<", "This looks like a web page: the address may need a login, or is not that of the file."),
-    (b"{", "This begins like JSON, not like safetensors."),
+    (b"version ", say("hint.git-lfs")),
+    (b"PK\x03\x04", say("hint.zip-no-safetensors")),
+    (b"\x80\x02", say("hint.pickle-no-safetensors")),
+    (b"GGUF", say("hint.gguf-no-safetensors")),
+    (b"<", say("hint.web-page")),
+    (b"{", say("hint.json-no-safetensors")),
 )
 
 
@@ -84,13 +84,13 @@ def header_length(prefix: bytes, *, file: str, file_size: int) -> int:
         raise HeaderError(
             plain(file),
             say("problem.header-largest", length=length, most=MAX_HEADER_BYTES),
-            hint=hint or "The file is not safetensors, or is damaged.",
+            hint=hint or say("hint.no-safetensors"),
         )
     if length > file_size - PREFIX_BYTES:
         raise HeaderError(
             plain(file),
             say("problem.header-end", stop=PREFIX_BYTES + length, file_size=file_size),
-            hint=hint or "The file is cut short or damaged; fetch it again.",
+            hint=hint or say("hint.cut-or-damaged"),
         )
     return PREFIX_BYTES + length
 

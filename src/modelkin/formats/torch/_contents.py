@@ -65,12 +65,12 @@ _MOST_BEFORE_DATA = 30 + 2 * 0xFFFF
 _GROWTH = 4
 _JOINED_GAP = 1 << 14
 _OTHER_FILES: Final = (
-    (b"version ", "This looks like a Git LFS pointer: fetch the file itself, for example with git lfs pull."),
-    (b"GGUF", "This looks like a GGUF file, not like one of torch."),
-    (b"<", "This looks like a web page: the address may need a login, or is not that of the file."),
-    (b"\x80", "This looks like a Python pickle that torch has not written; it is not opened."),
-    (b"7z\xbc\xaf", "This looks like a 7z archive; torch does not write those."),
-    (b"\x1f\x8b", "This looks like a gzip file; torch does not write those."),
+    (b"version ", say("hint.git-lfs")),
+    (b"GGUF", say("hint.gguf-no-torch")),
+    (b"<", say("hint.web-page")),
+    (b"\x80", say("hint.pickle-no-torch")),
+    (b"7z\xbc\xaf", say("hint.7z-no-torch")),
+    (b"\x1f\x8b", say("hint.gzip-no-torch")),
 )
 
 

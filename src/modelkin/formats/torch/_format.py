@@ -147,7 +147,9 @@ def _opened(fetcher: Fetcher, name: str, head_bytes: int, *, is_part: bool) -> S
         some = tuple(map(str, contents.unknown[:_N_SHOWN]))
         notes.append(say("format.pickle-names", n=len(contents.unknown), names=some))
     if not tensors and not is_part:
-        raise UnsupportedFormat(plain(name), say("problem.torch-none-read"), hint="; ".join(map(str, notes)))
+        raise UnsupportedFormat(
+            plain(name), say("problem.torch-none-read"), hint=say("sentences", said=tuple(notes))
+        )
     left_out = (*state.left_out, *(quoted(key) for key in state.tensors if key not in readable))
     return TorchFile(tensors=tensors, state=state, left_out=left_out, notes=tuple(notes))
 

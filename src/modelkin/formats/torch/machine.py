@@ -93,8 +93,7 @@ class Machine(PickleStack):
         return UnsupportedFormat(
             plain(self._file),
             say("problem.pickle-at", position=self.position, problem=what),
-            hint="Nothing was executed. Loading such a file elsewhere runs what it names. If you trust it, "
-            "load it there and save the state dict alone, best as safetensors.",
+            hint=say("hint.pickle-names"),
         )
 
     def _refused_code(self) -> None:

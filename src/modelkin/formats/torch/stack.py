@@ -41,7 +41,7 @@ class PickleStack:
         self._memo: dict[int, Value] = {}
         self._copied = 0
 
-    def _fail(self, problem: Message, *, hint: Message | str | None = None) -> NoReturn:
+    def _fail(self, problem: Message, *, hint: Message | None = None) -> NoReturn:
         raise HeaderError(
             plain(self._file), say("problem.pickle-near", position=self.position, problem=problem), hint=hint
         )

@@ -49,9 +49,7 @@ class RandomVectors(Experiment, tag="random-vectors"):
 
     def __post_init__(self) -> None:
         if self.dimension * self.trials * max(1, len(self.normal) + len(self.pairs)) > MOST_VALUES:
-            raise Refused(
-                f"at most {MOST_VALUES:,} numbers to be drawn in all", self.dimension, inside="dimension"
-            )
+            raise Refused(say("part.drawn", most=MOST_VALUES), self.dimension, inside="dimension")
 
     def run(self, bench: Bench) -> None:
         """Draw pairs of independent normal vectors: with given means, and with those of the data."""
@@ -139,7 +137,7 @@ class SyntheticCosines(Experiment, tag="synthetic-cosines"):
 
     def __post_init__(self) -> None:
         if 2 * self.trials * sum(self.dimensions) * len(self.means) * len(self.sigmas) > MOST_VALUES:
-            raise Refused(f"at most {MOST_VALUES:,} numbers to be drawn in all", self.trials, inside="trials")
+            raise Refused(say("part.drawn", most=MOST_VALUES), self.trials, inside="trials")
 
     def run(self, bench: Bench) -> None:
         """Draw many pairs for each mean, sigma and dimension, next to the closed form."""
@@ -192,7 +190,7 @@ class CentringExperiment(Experiment, tag="centring"):
 
     def __post_init__(self) -> None:
         if len(self.a) != len(self.b):
-            raise Refused("as many numbers as in a", list(self.b), inside="b")
+            raise Refused(say("part.as-many"), list(self.b), inside="b")
 
     def run(self, bench: Bench) -> None:
         """Write both vectors, their cosine, and what is left after the means are subtracted."""

@@ -24,7 +24,7 @@ TENSOR_NAMES = {
 }
 """What published squares call roles."""
 _FILE = r"[A-Za-z0-9_][A-Za-z0-9_.{}-]{0,80}(?:/[A-Za-z0-9_{][A-Za-z0-9_.{}-]{0,80}){0,4}"
-FilePattern = Annotated[str, form("a path", _FILE)]
+FilePattern = Annotated[str, form("part.path-form", _FILE)]
 
 
 class Form(Fields, tag_field="form", tag="form"):
