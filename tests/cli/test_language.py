@@ -198,7 +198,9 @@ def test_an_unknown_command_is_told_in_korean(run, monkeypatch):
     monkeypatch.setenv("LANG", "ko_KR.UTF-8")
     status, _, beside = run("comparr")
     assert status == 2
-    assert beside.splitlines()[-1].startswith("오류: ")
+    *_, head, hint = beside.splitlines()
+    assert head == "오류: 그런 명령이 없음: 'comparr'"
+    assert hint == "도움말: compare을(를) 뜻하셨습니까?"
     assert ENGLISH_WORDS.findall(beside) == []
 
 
