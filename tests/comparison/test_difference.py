@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import tracemalloc
+from dataclasses import replace
 from typing import Any
 
 import jsonschema
@@ -182,3 +183,18 @@ def test_counting_every_value_takes_bounded_memory():
     assert [item.equal for item in counts] == [4096 * 4096, 0] * 3
     assert [item.within_1_ulp for item in counts] == [4096 * 4096] * 6
     assert peak < 230_000_000  # both models are 403 MB; what is read ahead is most of it
+
+
+def test_changes_of_codes_are_not_told_in_steps(adapted):
+    """How far apart codes are depends on their scales; steps of a float would be hundreds of thousands."""
+    coded = replace(adapted, tensors=tuple(replace(item, dtype="INT8") for item in adapted.tensors))
+    plain, told = (render_markdown(diff_view(item, load_language("en"))) for item in (adapted, coded))
+
+    def steps(text):
+        rows = [[cell.strip() for cell in line.split("|")] for line in text.splitlines() if "|" in line]
+        titles = next(row for row in rows if "in steps" in row)
+        told = [row for row in rows if row[1] in ("mlp", "attention") and len(row) == len(titles)]
+        return {row[titles.index("in steps")] for row in told}
+
+    assert "-" not in steps(plain)
+    assert steps(told) == {"-"}

@@ -25,6 +25,7 @@ from modelkin.document.blocks import (
 )
 from modelkin.document.language import ENGLISH, Language
 from modelkin.document.numbers import runs_text
+from modelkin.tensors import DTYPES
 
 from .words import labels, name_text, tone
 
@@ -116,7 +117,7 @@ def _by_component(tensors: Sequence[TensorChange], language: Language) -> Block:
             str(len(items)),
             runs_text(sorted({item.layer for item in items if item.layer is not None})) or "-",
             f"{statistics.median(item.relative_change for item in items):.2%}",
-            f"{statistics.median(item.change_in_steps for item in items):.2f}",
+            _in_steps(items),
             f"{statistics.median(1 - item.share_equal for item in items):.1%}",
             _reach([item.rank for item in items if item.rank is not None]),
         )
@@ -126,13 +127,19 @@ def _by_component(tensors: Sequence[TensorChange], language: Language) -> Block:
     return table(labels(language, *titles), rows, numeric=(2, 4, 5, 6, 7))
 
 
+def _in_steps(items: Sequence[TensorChange]) -> str:
+    """Tell how many steps numbers moved; how far apart codes are, their format alone does not say."""
+    plain = [item.change_in_steps for item in items if {item.dtype, item.base_dtype} <= DTYPES.keys()]
+    return f"{statistics.median(plain):.2f}" if plain else "-"
+
+
 def _by_tensor(tensors: Sequence[TensorChange], language: Language) -> Block:
     rows = [
         (
             item.tensor,
             language.word("change", item.what),
             f"{item.relative_change:.2%}",
-            f"{item.change_in_steps:.2f}",
+            _in_steps([item]),
             f"{1 - item.share_equal:.1%}",
             "-" if item.rank is None else str(item.rank),
             "-" if item.over_chance is None else f"{item.over_chance:.2f}",
