@@ -9,7 +9,7 @@ import modelkin
 from modelkin import errors
 
 ROOT = Path(modelkin.__file__).parent
-OURS = {*errors.__all__, "not_written", "Refused", "Refusal", "BadParameter", "MissingParameter", "fail"}
+OURS = {*errors.__all__, "not_written", "Refused", "Refusal", "BadParameter", "Problem", "fail"}
 """What makes an error that a person reads."""
 WORDS = re.compile(r"[A-Za-z]{2,}[,:;]? [A-Za-z]{2,}")
 """Two words in a row: names, paths and patterns have none."""

@@ -212,6 +212,39 @@ def test_a_body_that_makes_no_sense_is_refused(client, body, status):
     assert client.post("/api/scans", body).status == status
 
 
+@pytest.mark.parametrize(
+    ("default", "asked", "told"),
+    [
+        ("en", "", "there is no such model"),
+        ("ko", "", "그런 모델이 없음"),
+        ("en", "ko-KR,ko;q=0.9,en;q=0.8", "그런 모델이 없음"),
+        ("ko", "fr, en;q=0.7, ko;q=0.2", "there is no such model"),
+        ("ko", "fr;q=x, en;q=y", "there is no such model"),
+    ],
+)
+def test_an_error_is_told_in_the_language_asked_for_and_has_a_code(atlas, shared, default, asked, told):
+    client = Client(atlas_app(atlas, shared, language=default))
+    answer = client.get("/api/models/nothing", **({"accept-language": asked} if asked else {}))
+    assert answer.status == 404
+    assert answer.json() == {"error": told, "error_code": "problem.serve-no-model"}
+
+
+def test_an_error_of_a_fingerprint_has_its_code_and_values(client):
+    answer = client.post("/api/scans", {"fingerprint": {"schema": "modelkin.scan/1"}}, accept_language="ko")
+    found = answer.json()
+    assert found["error_code"] == "error.said"
+    assert found["error_values"]["problem"]["code"] == "problem.schema-expected"
+    assert "expected" not in found["error"]
+
+
+def test_why_a_scan_failed_is_told_in_the_language_of_the_pages(atlas, shared):
+    client = Client(atlas_app(atlas, shared, language="ko", fetch=FetchOptions(offline=True)))
+    job = client.post("/api/scans", {"model": "nobody/nothing-here"}).json()["id"]
+    found = over(client, job)
+    assert found["problem_code"] == "error.said"
+    assert re.search("[가-힣]", found["problem"])
+
+
 def test_a_scan_that_fails_says_so(atlas, shared):
     client = Client(atlas_app(atlas, shared, fetch=FetchOptions(offline=True)))
     job = client.post("/api/scans", {"model": "nobody/nothing-here"}).json()["id"]

@@ -26,12 +26,13 @@ from modelkin.document.codec import dumps
 from modelkin.errors import MissingExtra, ModelkinError
 from modelkin.fingerprint import Fingerprint
 from modelkin.lineage.cards import is_hub_id
-from modelkin.message import say
+from modelkin.message import say, told
 from modelkin.options import FetchOptions
 from modelkin.registry import open_registry
 from modelkin.untrusted import JsonRefused, strict_object
 
 from .access import ServeAccess
+from .answers import LANGUAGE, Problem, asked_language, json_answer
 from .interface import ROUTES, openapi
 from .jobs import QueueFull, ScanJob, ScanJobs
 
@@ -44,6 +45,8 @@ _MOST_LISTED = 100
 _LIMITS = frozenset(map(str, range(1, _MOST_LISTED + 1)))
 _PATIENCE = 900.0
 """Seconds that one stream of events lasts; a browser then reconnects."""
+_LONGEST_PROBLEM = 500
+"""Characters of why a scan failed: it may quote names of unknown authors."""
 _TICK = 0.2
 """Seconds between two polls of a scan: nobody notices the difference."""
 _KINDS = {
@@ -101,7 +104,7 @@ def atlas_app(
         Route("/scans/{id}/verified/{number}/report.html", served.verified_report),
         Route("/{path:path}", served.page),
     ]
-    return _GuardedApp(Starlette(routes=routes, lifespan=lifespan), served.access)
+    return _GuardedApp(Starlette(routes=routes, lifespan=lifespan), served.access, language)
 
 
 Scope = dict[str, Any]
@@ -110,10 +113,10 @@ Send = Callable[[dict[str, Any]], Awaitable[None]]
 
 
 class _GuardedApp:
-    """Adds the policy headers to every answer, and refuses requests for other hosts."""
+    """Adds the policy headers to every answer, refuses requests for other hosts, and notes the language."""
 
-    def __init__(self, app: Any, access: ServeAccess) -> None:  # noqa: ANN401
-        self._app, self._access = app, access
+    def __init__(self, app: Any, access: ServeAccess, language: str) -> None:  # noqa: ANN401
+        self._app, self._access, self._language = app, access, language
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -131,23 +134,11 @@ class _GuardedApp:
         headers = {
             name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]
         }
+        scope[LANGUAGE] = asked_language(headers.get("accept-language", ""), self._language)
         if not self._access.is_own_host(headers):
-            await _error(421, "this server answers to its own name only")(scope, receive, guarded)
+            await Problem(421, say("problem.serve-host"))(scope, receive, guarded)
             return
         await self._app(scope, receive, guarded)
-
-
-def _json(document: object, status: int = 200) -> Any:  # noqa: ANN401
-    from starlette.responses import Response
-
-    text = document if isinstance(document, str) else dumps(plain(document), indent=None)
-    return Response(text, status, headers={"Cache-Control": "no-store"}, media_type="application/json")
-
-
-def _error(status: int, problem: str, headers: Mapping[str, str] | None = None) -> Any:  # noqa: ANN401
-    made = _json({"error": problem}, status)
-    made.headers.update(headers or {})
-    return made
 
 
 class _Refused(Exception):
@@ -183,7 +174,7 @@ class _Served:
         if part is None:
             part = await asyncio.to_thread(self.site.part, path)
             if part is None:
-                return _error(404, "there is no such page")
+                return Problem(404, say("problem.serve-no-page"))
             self._pages[path] = part
             while len(self._pages) > _MOST_PAGES:
                 self._pages.popitem(last=False)
@@ -202,7 +193,7 @@ class _Served:
         """Answer with the result of a scan as a page."""
         job = self._job(request)
         if job is None or job.result is None:
-            return _error(404, "there is no such result")
+            return Problem(404, say("problem.serve-no-result"))
         text = await asyncio.to_thread(scan_html, job.result, self.site.language)
         return self._sent(SitePart(kind="html", text=text, policy=page_policy()))
 
@@ -213,7 +204,7 @@ class _Served:
         known = {f"{at:02d}": hit.verified.comparison for at, hit in enumerate(hits, start=1)}
         found = known.get(number)
         if found is None:
-            return _error(404, "there is no such report")
+            return Problem(404, say("problem.serve-no-report"))
         text = await asyncio.to_thread(report_html, found, self.site.language)
         return self._sent(SitePart(kind="html", text=text, policy=page_policy()))
 
@@ -231,29 +222,29 @@ class _Served:
 
     async def openapi(self, request: Any) -> Any:  # noqa: ANN401
         """Answer with the description for programs."""
-        return _json(openapi(scans=self.access.scans))
+        return json_answer(openapi(scans=self.access.scans))
 
     async def atlas(self, request: Any) -> Any:  # noqa: ANN401
         """Answer with the whole record."""
         if self._record is None:
             self._record = await asyncio.to_thread(to_json, self.index.atlas)
-        return _json(self._record)
+        return json_answer(self._record)
 
     async def models(self, request: Any) -> Any:  # noqa: ANN401
         """Answer with models by a part of their name."""
         limit = request.query_params.get("limit", "20")
         if limit not in _LIMITS:
-            return _error(400, f"limit: expected a number from 1 to {_MOST_LISTED}")
+            return Problem(400, say("problem.serve-limit", most=_MOST_LISTED))
         found, total = self.index.found(request.query_params.get("q", ""), limit=int(limit))
         listed = [{"key": model_key(model.ref), **_fields(model)} for model in found]
-        return _json({"total": total, "models": listed})
+        return json_answer({"total": total, "models": listed})
 
     async def model(self, request: Any) -> Any:  # noqa: ANN401
         """Answer with everything about one model."""
         model = self.index.models.get(request.path_params["key"])
         if model is None:
-            return _error(404, "there is no such model")
-        return _json(
+            return Problem(404, say("problem.serve-no-model"))
+        return json_answer(
             {
                 **_fields(model),
                 "claims": plain(tuple(self.index.claims(model.ref))),
@@ -267,12 +258,12 @@ class _Served:
 
     async def families(self, request: Any) -> Any:  # noqa: ANN401
         """Answer with all families."""
-        return _json({"families": plain(self.index.atlas.families)})
+        return json_answer({"families": plain(self.index.atlas.families)})
 
     async def pair(self, request: Any) -> Any:  # noqa: ANN401
         """Answer with what is known of a pair."""
         pair = self.index.pairs.get(request.path_params["key"])
-        return _error(404, "there is no such pair") if pair is None else _json(plain(pair))
+        return Problem(404, say("problem.serve-no-pair")) if pair is None else json_answer(plain(pair))
 
     # -- scans -----------------------------------------------------------------------------------------
 
@@ -287,26 +278,26 @@ class _Served:
                 case {"fingerprint": dict() as given, **rest} if not rest:
                     job = self.jobs.scan_fingerprint(_fingerprint(given))
                 case _:
-                    return _error(400, "expected either a model or a fingerprint")
+                    return Problem(400, say("problem.serve-body"))
         except _Refused as refused:
             return refused.answer
         except QueueFull:
-            return _error(503, "too many scans are waiting", {"Retry-After": "30"})
-        return _json({"id": job.id, **_told(job)}, 202)
+            return Problem(503, say("problem.serve-queue"), {"Retry-After": "30"})
+        return json_answer({"id": job.id, **_told(job)}, 202)
 
     async def scan(self, request: Any) -> Any:  # noqa: ANN401
         """Answer with the state of a scan."""
         job = self._job(request)
         if job is None:
-            return _error(404, "there is no such scan")
-        return _json({"id": job.id, **_told(job), "steps": job.steps})
+            return Problem(404, say("problem.serve-no-scan"))
+        return json_answer({"id": job.id, **_told(job), "steps": job.steps})
 
     async def scan_result(self, request: Any) -> Any:  # noqa: ANN401
         """Answer with the result of a scan."""
         job = self._job(request)
         if job is None or job.result is None:
-            return _error(404, "there is no such result")
-        return _json(to_json(job.result))
+            return Problem(404, say("problem.serve-no-result"))
+        return json_answer(to_json(job.result))
 
     async def scan_events(self, request: Any) -> Any:  # noqa: ANN401
         """Stream every step of a scan until it is over."""
@@ -314,7 +305,7 @@ class _Served:
 
         job = self._job(request)
         if job is None:
-            return _error(404, "there is no such scan")
+            return Problem(404, say("problem.serve-no-scan"))
         headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
         return StreamingResponse(_events(job), headers=headers, media_type="text/event-stream")
 
@@ -330,13 +321,13 @@ class _Served:
             made = _fingerprint(await self._document(request))
             if made.model.kind != "hub" or not is_hub_id(made.model.ref):
                 # Whatever is in the registry is opened when the next atlas is made.
-                return _error(400, "expected the fingerprint of a model of the Hub")
+                return Problem(400, say("problem.serve-hub-fingerprint"))
             added = await asyncio.to_thread(self._add, made)
         except _Refused as refused:
             return refused.answer
         except ModelkinError as error:
-            return _error(409, str(error)[:300])
-        return _json({"added": added})
+            return Problem(409, told(error))
+        return json_answer({"added": added})
 
     def _add(self, made: Fingerprint) -> int:
         return open_registry(self._registry).add([made], timeout=10.0)[1]
@@ -350,15 +341,15 @@ class _Served:
         """Refuse whoever may not do this."""
         headers = request.headers
         if not self.access.is_own_page(headers):
-            raise _Refused(_error(403, "expected a page of this server"))
+            raise _Refused(Problem(403, say("problem.serve-page")))
         if headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
-            raise _Refused(_error(415, "expected application/json"))
+            raise _Refused(Problem(415, say("problem.serve-json")))
         if not self._needs_token(who):
             return
         if self.access.token is None:
-            raise _Refused(_error(403, "this server was started without a token: it takes none of this"))
+            raise _Refused(Problem(403, say("problem.serve-no-token")))
         if not self.access.has_token(headers):
-            raise _Refused(_error(401, "expected the token of this server", {"WWW-Authenticate": "Bearer"}))
+            raise _Refused(Problem(401, say("problem.serve-token"), {"WWW-Authenticate": "Bearer"}))
 
     async def _document(self, request: Any) -> dict[str, object]:  # noqa: ANN401
         """Read a body that is a JSON object, within a limit."""
@@ -366,11 +357,11 @@ class _Served:
         async for piece in request.stream():
             data += piece
             if len(data) > MOST_BYTES:
-                raise _Refused(_error(413, f"expected at most {MOST_BYTES} bytes"))
+                raise _Refused(Problem(413, say("problem.most-bytes", most=MOST_BYTES)))
         try:
             return dict(strict_object(data))
         except JsonRefused as error:
-            raise _Refused(_error(400, "expected a JSON object")) from error
+            raise _Refused(Problem(400, say("problem.serve-object"))) from error
 
     def _nameable(self, name: str) -> str:
         """Return a reference that readers may have opened: a model of the Hub, the demo or the registry."""
@@ -380,11 +371,11 @@ class _Served:
             return name
         if is_hub_id(name):
             return f"hf:{name}"
-        raise _Refused(_error(400, "expected a model of the Hub: org/name"))
+        raise _Refused(Problem(400, say("problem.serve-hub-model")))
 
 
-def _fields(model: object) -> dict[str, object]:
-    made = plain(model)
+def _fields(made_of: object) -> dict[str, object]:
+    made = plain(made_of)
     assert isinstance(made, dict)
     return made
 
@@ -393,11 +384,12 @@ def _fingerprint(document: Mapping[str, object]) -> Fingerprint:
     try:
         return fingerprint_from_json(json.dumps(document))
     except ModelkinError as error:
-        raise _Refused(_error(400, str(error)[:300])) from error
+        raise _Refused(Problem(400, told(error))) from error
 
 
 def _told(job: ScanJob) -> dict[str, object]:
-    return {"subject": job.subject, "state": job.state, "problem": job.problem}
+    found = _fields({"subject": job.subject, "state": job.state, "problem": job.problem})
+    return found | {"problem": None if job.problem is None else job.tell(job.problem)[:_LONGEST_PROBLEM]}
 
 
 async def _events(job: ScanJob) -> AsyncIterator[str]:

@@ -130,7 +130,15 @@ def openapi(*, scans: Literal["all", "token", "none"]) -> dict[str, Any]:
     }
 
 
-_ERROR = {"type": "object", "properties": {"error": {"type": "string"}}, "required": ["error"]}
+_ERROR = {
+    "type": "object",
+    "properties": {
+        "error": {"type": "string", "description": "in the language of Accept-Language, or of the server"},
+        "error_code": {"type": "string", "description": "the same in every language"},
+        "error_values": {"type": "object"},
+    },
+    "required": ["error", "error_code"],
+}
 
 
 def _refusals(route: ApiRoute) -> list[tuple[str, str]]:

@@ -13,7 +13,7 @@ from typing import Literal, final
 
 from modelkin.errors import ModelkinError
 from modelkin.fingerprint import Fingerprint, fingerprint_model
-from modelkin.message import Message, say
+from modelkin.message import Message, say, told
 from modelkin.model import open_model
 from modelkin.options import FetchOptions
 from modelkin.registry import ScanOptions, ScanResult, open_registry, scan
@@ -37,7 +37,7 @@ class ScanJob:
     """Tells a step in the language of the pages."""
     id: str = field(default_factory=lambda: secrets.token_hex(16))
     state: JobState = "waiting"
-    problem: str | None = None
+    problem: Message | None = None
     steps: list[str] = field(default_factory=list)
     result: ScanResult | None = field(default=None, repr=False)
 
@@ -131,10 +131,10 @@ class ScanJobs:
             job.result = work(job)
             job.state = "done"
         except ModelkinError as error:
-            job.problem = str(error)[:500]
+            job.problem = told(error)
             job.state = "failed"
         except Exception as error:
             # The reader learns that it failed, the operator of what kind; neither sees a request.
             _log.error("a scan failed: %s", type(error).__name__)
-            job.problem = "an error of modelkin"
+            job.problem = say("problem.serve-bug")
             job.state = "failed"

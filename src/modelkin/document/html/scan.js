@@ -40,7 +40,7 @@
     steps.replaceChildren();
     done.hidden = true;
     say("waiting");
-    const headers = { "Content-Type": "application/json" };
+    const headers = { "Content-Type": "application/json", "Accept-Language": document.documentElement.lang };
     // The token goes with this request alone: not into an address, not into storage.
     if (token && token.value) headers.Authorization = `Bearer ${token.value}`;
     try {
