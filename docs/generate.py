@@ -28,7 +28,7 @@ from modelkin.casework.studies.kinds import KINDS
 from modelkin.casework.studies.kinds.forms import AnyForm, AnyTokenizerForm
 from modelkin.casework.studies.kinds.forms.form import Form
 from modelkin.casework.studies.kinds.forms.tokenizers import TokenizerForm
-from modelkin.casework.studies.plots import PLOTS
+from modelkin.casework.studies.plots import PLOTS, VIEWED
 from modelkin.casework.studies.spec import Drawing, Experiment
 from modelkin.cli.app import app
 from modelkin.comparison.methods import load_cards
@@ -207,6 +207,24 @@ def option_table(classes: Sequence[type[Struct]], base: type[Struct], what: str)
     return "\n".join(rows)
 
 
+def figure_table() -> str:
+    """Kinds of figures of a study; each view with the options that it takes."""
+    rows = option_table([kind for kind in PLOTS if kind not in VIEWED], Drawing, "figure").splitlines()
+    rows[0] = rows[0].replace("| figure |", "| figure | view |")
+    rows[1] += " --- |"
+    rows[2:] = [row.replace("` |", "` | |", 1) for row in rows[2:]]
+    for kind in reversed(VIEWED):
+        always = [option.name for option in fields(kind) if option.required]
+        always = [name for name in always if name not in (*Drawing.__struct_fields__, "view")]
+        views = []
+        for name, (draw, needs, uses) in kind.VIEWS.items():
+            needed, other = ", ".join([*always, *needs]), ", ".join(uses)
+            meaning = (draw.__doc__ or "").split("\n")[0]
+            views.append(f"| `{kind.__struct_config__.tag}` | `{name}` | {needed} | {other} | {meaning} |")
+        rows[2:2] = views
+    return "\n".join(rows)
+
+
 PARTS: dict[str, tuple[tuple[str, ...], Callable[[], str]]] = {
     "commands": (("cli.md",), commands),
     "inspection": (("tutorial.md",), inspection),
@@ -223,7 +241,7 @@ PARTS: dict[str, tuple[tuple[str, ...], Callable[[], str]]] = {
         ("studies.md",),
         partial(option_table, get_args(AnyTokenizerForm), TokenizerForm, "form"),
     ),
-    "figures": (("studies.md",), partial(option_table, PLOTS, Drawing, "figure")),
+    "figures": (("studies.md",), figure_table),
     "errors": (("errors.md",), error_table),
     "code map": (("internals.md",), code_map),
 }

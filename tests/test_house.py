@@ -122,7 +122,7 @@ def test_an_idle_export_is_noticed(tmp_path):
     }
     assert set(wanted_by(module, "modelkin.cli")) == taken
     assert ("modelkin.stats", "axis_test") not in set(wanted_by(module, "modelkin.stats.inner"))
-    assert ("modelkin.casework.catalogue", "layer_curves") in set(documented())
+    assert ("modelkin.casework.catalogue.pair", "layer_curves") in set(documented())
     assert ("modelkin.casework.catalogue", "nonsense") not in set(documented())
 
 

@@ -4,20 +4,26 @@ The gallery in the documentation is drawn from these (``python -m tests.casework
 """
 
 import csv
+import importlib
 import json
-from collections.abc import Callable
+import pkgutil
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from modelkin.casework import catalogue as c
+from modelkin.casework import catalogue
+from modelkin.casework.catalogue import centring, claim, models, pair, pairs, rows, synthetic, tokens, vectors
+from modelkin.casework.catalogue.parts import Curve, Curves
 from modelkin.comparison import ControlResult, methods
 from modelkin.comparison.alignment import LayerMap
 from modelkin.comparison.verdict import ComponentVerdict, Conclusion
 from modelkin.describe.precision import pattern_loss
-from modelkin.figures import Animation, Chance, Figure, comparison, pearson_chance
-from modelkin.message import say
+from modelkin.figures import Animation, Chance, Figure, Numbers, Series, comparison, numbers
+from modelkin.message import Message, say
 from modelkin.stats import limit_cosine
 
 DATA = Path(__file__).parent / "data"
@@ -73,16 +79,60 @@ RHO = {
 """Mean direction of the input norm by layer: A is Solar, B is GLM."""
 RANDOM_ROWS = (0.03733, 0.03789, 0.03889)
 """Smallest, mean and largest mean cosine of best-matched rows in 20 pairs of random 128 x 4096 matrices."""
+THREE = json.loads((DATA / "three_models.json").read_text())
+
+
+def curve(
+    values: Series, expected: Series = (), *, layers: Series = (), n: int = N, chance: Chance | None = None
+) -> Curve:
+    """Return a curve over layers, by default those from 0."""
+    return Curve(
+        layers=numbers(layers if len(layers) else range(len(values))),
+        values=numbers(values),
+        expected=numbers(expected),
+        n=n,
+        chance=chance,
+    )
+
+
 ZERO_PAIRS = (
     ("0 and 10", "0 and 20", "0 and 30", "0 and 40"),
-    {"Solar": (0.373059, 0.377298, 0.3771, 0.376059), "GLM": (0.37581, 0.375664, 0.377255, 0.379035)},
     {
-        name: [float(RHO[side][0] * RHO[side][layer]) for layer in (10, 20, 30, 40)]
-        for name, side in (("Solar", "A"), ("GLM", "B"))
+        name: curve(values, [float(RHO[side][0] * RHO[side][layer]) for layer in (10, 20, 30, 40)])
+        for name, side, values in (
+            ("Solar", "A", (0.373059, 0.377298, 0.3771, 0.376059)),
+            ("GLM", "B", (0.37581, 0.375664, 0.377255, 0.379035)),
+        )
     },
 )
 """Cosines of layer 0 with others, and their expectations."""
-THREE = json.loads((DATA / "three_models.json").read_text())
+
+
+def published(values: dict[str, np.ndarray], *, spread: bool = False) -> Curves:
+    """Return published values by kind of norm, with the expectation of the cosine."""
+    sides = ("A_mean", "A_std", "B_mean", "B_std")
+    found = {kind: curve(values[kind], EXPECTED[kind], layers=LAYERS) for kind in KINDS}
+    if not spread:
+        return found
+    tables = {kind: [table[side] for side in sides] for kind, table in TABLES.items()}
+    return {
+        kind: replace(item, sd=numbers(shuffle_spread(*tables[kind], n=N))) for kind, item in found.items()
+    }
+
+
+def known_pair(**more: Any) -> pair.TwoModels:
+    """Return what is published about Solar and GLM."""
+    about_one = {kind: cosine_about_one(table) for kind, table in TABLES.items()}
+    curves = {
+        "cosine": published(COSINE, spread=True),
+        "pearson": published(PEARSON),
+        "cosine-about-1": published(about_one),
+    }
+    cells = {
+        "cosine": pair.Cells(values=cosine_matrix(), expected=expected_matrix(), n=N),
+        "pearson": pair.Cells(values=pearson_matrix(), n=N),
+    }
+    return pair.TwoModels(**{"names": PAIR, "curves": curves, "cells": cells, **more})
 
 
 def made_up(seed: int, layers: int = 32, dimensions: int = 256, scale: float = 1.0) -> np.ndarray:
@@ -214,25 +264,23 @@ def made_up_map(rows: int = 24, columns: int = 32) -> LayerMap:
 
 
 def layer_curves_cosine() -> Figure:
-    return c.layer_curves(
-        LAYERS, COSINE, measure="cosine", title=f"Cosine by layer: {SOLAR} and {GLM}", expected=EXPECTED
-    )
+    return pair.layer_curves(known_pair(), title=f"Cosine by layer: {SOLAR} and {GLM}")
 
 
 def layer_curves_pearson() -> Figure:
-    curves = {**PEARSON}
     router = dict(zip(column("router.csv", "layer"), column("router.csv", "pearson"), strict=True))
-    curves["router"] = np.array([router.get(layer, np.nan) for layer in LAYERS])
-    title = f"Pearson r by layer: {SOLAR} and {GLM}"
-    chance = {kind: pearson_chance(128 * N if kind == "router" else N) for kind in curves}
-    return c.layer_curves(LAYERS, curves, measure="Pearson r", title=title, chance=chance)
+    values = [router.get(layer) for layer in LAYERS]
+    curves = {**published(PEARSON), "router": curve(values, layers=LAYERS, n=128 * N)}
+    known = known_pair(measure="pearson", label="Pearson r", curves={"pearson": curves})
+    return pair.layer_curves(known, title=f"Pearson r by layer: {SOLAR} and {GLM}")
 
 
-def matched_rows() -> Figure:
+def router_matches() -> Figure:
     layers, matched = column("router.csv", "layer"), column("router.csv", "matched")
     low, middle, high = (value * np.ones(len(layers)) for value in RANDOM_ROWS)
+    table = {"layer": layers, "matched": matched, "null_mean": middle, "null_low": low, "null_high": high}
     null = "the same search on random rows of the same shape (20 runs, full range)"
-    return c.matched_rows(layers, matched, middle, low, high, names=PAIR, repeats=20, null_name=null)
+    return rows.router_matches(table, names=PAIR, repeats=20, null_name=null)
 
 
 def distribution_by_type() -> Figure:
@@ -244,43 +292,44 @@ def distribution_by_type() -> Figure:
         "query projection": np.array([]),
         "router": column("router.csv", "cosine"),
     }
-    return c.distribution_by_type(
-        {kind: {"Solar | GLM": sample} for kind, sample in values.items()},
-        measure="cosine minus expectation",
-        chance=dict.fromkeys(values, Chance(label="chance", value=0.0)),
+    chance = Chance(label="chance", value=0.0)
+    return pairs.distribution_by_type(
+        {kind: {"Solar | GLM": curve(sample, chance=chance)} for kind, sample in values.items()},
+        measure="cosine",
+        label="cosine minus expectation",
         reasons={"query projection": say("quoted", text="8192 rows against 12288")},
     )
 
 
 def type_summary() -> Figure:
-    values = {
-        **COSINE,
-        "key projection": column("projections.csv", "k_proj"),
-        "query projection": np.array([]),
+    keys = column("projections.csv", "k_proj")
+    curves = {
+        **published(COSINE),
+        "key projection": curve(keys, np.zeros(len(keys))),
+        "query projection": curve(()),
     }
-    means = {kind: float(np.mean(np.array(EXPECTED[kind], float))) for kind in COSINE}
-    return c.type_summary(values, {**means, "key projection": 0.0}, measure="cosine", names=PAIR)
+    return pair.type_summary(known_pair(curves={"cosine": curves}))
 
 
 def claimed_evidence() -> Figure:
     deep = [10, 20, 30, 40]
     chance = {side: float(np.mean(RHO[side][0] * RHO[side][deep])) for side in "AB"}
     claims = (
-        c.Claim(
+        claim.Claim(
             label="within Solar, layer 0",
             cosine=0.37588,
             expected=chance["A"],
             served="baseline",
             pearson=0.0418,
         ),
-        c.Claim(
+        claim.Claim(
             label="within GLM, layer 0",
             cosine=0.37694,
             expected=chance["B"],
             served="baseline",
             pearson=0.0521,
         ),
-        c.Claim(
+        claim.Claim(
             label="Solar and GLM, layers 10, 20, 30, 40",
             cosine=float(COSINE["input norm"][deep].mean()),
             expected=float(np.array(EXPECTED["input norm"], float)[deep].mean()),
@@ -291,7 +340,7 @@ def claimed_evidence() -> Figure:
     # As the claim computes it: against the layers of GLM alone.
     difference = claims[2].cosine - claims[1].cosine
     expected = claims[2].expected - claims[1].expected
-    return c.claimed_evidence(
+    return claim.claimed_evidence(
         claims, difference=difference, expected_difference=expected, sigmas=difference / 0.003364
     )
 
@@ -300,40 +349,27 @@ def with_controls() -> Figure:
     models = [made_up(seed) for seed in (1, 2, 3)]
     cosine, _, chance = measures_of(models[0], models[1])
     control, _, _ = measures_of(models[0], models[2])
-    curves = c.ControlCurves(
-        layers=tuple(map(float, range(32))),
-        main=tuple(map(float, cosine)),
-        expected=tuple(map(float, chance)),
-        controls={
-            "A | C": tuple(map(float, control)),
-            "A | D": say("quoted", text="hidden size 2048, not 4096"),
-        },
-    )
-    return c.with_controls(
-        {"input norm": curves, "post-attention norm": curves}, main="A | B", measure="cosine"
+    kinds = ("input norm", "post-attention norm")
+    controls: dict[str, Numbers | Message] = {
+        "A | C": numbers(control),
+        "A | D": say("quoted", text="hidden size 2048, not 4096"),
+    }
+    curves = {"cosine": dict.fromkeys(kinds, curve(cosine, chance))}
+    return pair.with_controls(
+        pair.TwoModels(names=("A", "B"), curves=curves, controls=dict.fromkeys(kinds, controls))
     )
 
 
 def shuffle_summary() -> Figure:
-    items = {
-        kind: c.ShuffleCurves(
-            layers=tuple(map(float, t["layer"])), cosine=tuple(map(float, t["cosine"])),
-            shuffled=tuple(map(float, t["cosine_shuffled"])), pearson=tuple(map(float, t["cosine_centered"])),
-        )
-        for kind, t in TABLES.items()
-    }  # fmt: skip
-    return c.shuffle_summary(items, names=PAIR, n=N)
+    return rows.shuffle_summary(TABLES, names=PAIR, n=N)
 
 
 def comprehensive() -> Figure:
-    random = {"N(1, 0.01)": (0.9999, 2.2e-6)}
-    return c.comprehensive(LAYERS, COSINE, EXPECTED, PEARSON, names=PAIR, n=N, random=random)
+    return pair.comprehensive(known_pair(random={"N(1, 0.01)": (0.9999, 2.2e-6)}))
 
 
 def proof() -> Figure:
-    about_one = {kind: cosine_about_one(table) for kind, table in TABLES.items()}
-    wrong = np.diag(cosine_matrix(), 10)
-    return c.proof(LAYERS, COSINE, EXPECTED, about_one, PEARSON, wrong, names=PAIR, n=N, distance=10)
+    return pair.proof(known_pair(mismatched=np.diag(cosine_matrix(), 10), distance=10))
 
 
 def cosine_about_one(table: dict[str, np.ndarray]) -> np.ndarray:
@@ -359,13 +395,13 @@ def cosine_matrix() -> np.ndarray:
 
 
 def layer_decay() -> Figure:
-    return c.layer_decay(cosine_matrix(), PEARSON["input norm"], names=PAIR, n=N)
+    return pair.layer_decay(known_pair())
 
 
 def row_similarity() -> Figure:
     permuted = np.random.default_rng(1).normal(0, 1 / 64, 3000)
     ids, cosines = column("embedding_rows.csv", "solar_id"), column("embedding_rows.csv", "cosine")
-    return c.row_similarity(ids, cosines, permuted, names=("model A", "model B"))
+    return tokens.row_similarity(ids, cosines, permuted, names=("model A", "model B"))
 
 
 def vocabulary_mapping() -> Figure:
@@ -376,26 +412,26 @@ def vocabulary_mapping() -> Figure:
     high = {"Hangul": 8100, "Latin": 21100, "Han": 6200, "special": 64}
     background = {"C | D": 0.71, "C | E": 0.55}
     names = ("model A", "model B")
-    return c.vocabulary_mapping(
+    return tokens.vocabulary_mapping(
         (first, second), names=names, own=own, high=high, background=background, overlap=0.53
     )
 
 
 def centring_before() -> Figure:
-    return c.centring_before((0.95, 0.70, 0.72), (0.70, 1.05, 0.72))
+    return centring.centring_before((0.95, 0.70, 0.72), (0.70, 1.05, 0.72))
 
 
 def centring_after() -> Figure:
-    return c.centring_after((0.95, 0.70, 0.72), (0.70, 1.05, 0.72))
+    return centring.centring_after((0.95, 0.70, 0.72), (0.70, 1.05, 0.72))
 
 
 def centring_long() -> Figure:
     a, b = made_up(1)[20], made_up(2)[20]
-    return c.centring_after(a, b, names=("gains of A", "gains of B"))
+    return centring.centring_after(a, b, names=("gains of A", "gains of B"))
 
 
 def centring_animation(steps: int = 30, turn: int = 16) -> Animation:
-    return c.centring_animation((0.95, 0.70, 0.72), (0.70, 1.05, 0.72), steps=steps, turn=turn)
+    return centring.centring_animation((0.95, 0.70, 0.72), (0.70, 1.05, 0.72), steps=steps, turn=turn)
 
 
 def measures_of(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -408,22 +444,13 @@ def measures_of(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray, n
 def intuition() -> Figure:
     a, b = made_up(1, dimensions=1024), made_up(2, dimensions=1024)
     cosine, r, chance = measures_of(a, b)
-    return c.intuition(
-        a[20],
-        b[20],
-        names=("org/model-a", "org/model-b"),
-        layer=20,
-        layers=range(32),
-        cosine=cosine,
-        pearson=r,
-        expected=chance,
-    )
+    curves = {"cosine": {"norm": curve(cosine, chance)}, "pearson": {"norm": curve(r)}}
+    names = ("org/model-a", "org/model-b")
+    return pair.intuition(pair.TwoModels(names=names, curves=curves, vectors=(a[20], b[20]), layer=20))
 
 
 def cosine_and_pearson() -> Figure:
-    return c.cosine_and_pearson(
-        cosine_matrix(), pearson_matrix(), expected=expected_matrix(), names=PAIR, n=N
-    )
+    return pair.cosine_and_pearson(known_pair())
 
 
 def changed_values() -> Figure:
@@ -447,9 +474,14 @@ def changed_values() -> Figure:
     means = TABLES["input norm"]["B_mean"][:13]
     ulp = 2.0 ** (np.floor(np.log2(means)) - 7)
     ulps = np.array(difference) / (np.array(changed) / 100) / ulp
-    return c.changed_values(
-        layers, changed, difference, ulps, one_ulp=ulp, names=("base", "tuned"), what="Input norm"
-    )
+    table = {
+        "layer": layers,
+        "percent": changed,
+        "mean_absolute_difference": difference,
+        "mean_ulps": ulps,
+        "one_ulp": ulp,
+    }
+    return rows.changed_values(table, names=("base", "tuned"), what="Input norm")
 
 
 def pair_matrices() -> Figure:
@@ -466,48 +498,49 @@ def pair_matrices() -> Figure:
         "A | B": correlations(base, others["B"]),
         "A | C": correlations(base, others["C"]),
     }
-    return c.pair_matrices(matrices)
+    return pairs.pair_matrices(matrices)
 
 
 def pair_matrices_own() -> Figure:
-    return c.pair_matrices({"Solar | GLM": pearson_matrix()}, limits={"Solar | GLM": 0.04})
+    return pairs.pair_matrices({"Solar | GLM": pearson_matrix()}, limits={"Solar | GLM": 0.04})
 
 
 def surfaces() -> Figure:
-    return c.surfaces(
+    return vectors.surfaces(
         {"org/model-a": made_up(1), "org/model-b": made_up(2)}, what="Input norm", dimensions=60
     )
 
 
 def trajectories() -> Figure:
     models = {f"org/model-{name}": made_up(i, scale=1 + i / 4) for i, name in enumerate("abcd")}
-    return c.trajectories(models, what="Input norm")
+    return vectors.trajectories(models, what="Input norm")
 
 
 def vector_statistics() -> Figure:
-    models = {}
+    found = {}
     for i, name in enumerate("abcd"):
         values = made_up(i, scale=1 + i / 4)
-        parts = {key: tuple(map(float, getattr(values, key)(1))) for key in ("mean", "std", "min", "max")}
-        models[f"org/model-{name}"] = c.VectorStatistics(layers=tuple(map(float, range(32))), **parts)
-    return c.vector_statistics(models, what="Input norm")
+        columns = {"mean": values.mean(1), "std": values.std(1)}
+        ends = {"minimum": values.min(1), "maximum": values.max(1)}
+        found[f"org/model-{name}"] = {"layer": range(32), **columns, **ends}
+    return rows.vector_statistics(found, what="Input norm")
 
 
 def scale_and_pattern() -> Figure:
-    models = {}
+    found = {}
     for i, name in enumerate("ab"):
         values = np.abs(made_up(i, scale=1 + i)) * np.linspace(0.3, 1.2, 32)[:, None]
         lost = {centre: [pattern_loss(row, "BF16", centre=centre) for row in values] for centre in (0.0, 1.0)}
         rms = np.sqrt((values**2).mean(axis=1))
-        models[f"org/model-{name}"] = c.ScaleCurves(
-            layers=tuple(map(float, range(32))),
-            length=tuple(map(float, np.linalg.norm(values, axis=1))),
-            rho=tuple(map(float, values.mean(axis=1) / rms)),
-            lost=tuple(lost[0.0]),
-            lost_minus_one=tuple(lost[1.0]),
-            n=values.shape[1],
-        )
-    return c.scale_and_pattern(models, what="Input norm", number_format="BF16")
+        found[f"org/model-{name}"] = {
+            "layer": range(32),
+            "norm": np.linalg.norm(values, axis=1),
+            "rho": values.mean(axis=1) / rms,
+            "loss_bf16": lost[0.0],
+            "loss_bf16_minus_one": lost[1.0],
+            "n": [values.shape[1]],
+        }
+    return rows.scale_and_pattern(found, what="Input norm", number_format="BF16")
 
 
 def ridges() -> Figure:
@@ -515,7 +548,7 @@ def ridges() -> Figure:
         "org/model-a": made_up(1, dimensions=2048),
         "org/model-b": made_up(2, dimensions=2048, scale=1.3),
     }
-    return c.ridges(
+    return vectors.ridges(
         {"input norm": first, "post-attention norm": {name: v * 1.5 for name, v in first.items()}},
         limits=(0.0, 2.2),
     )
@@ -523,20 +556,29 @@ def ridges() -> Figure:
 
 def input_minus_post() -> Figure:
     models = {f"org/model-{name}": made_up(i) - made_up(i + 10, scale=1.7) for i, name in enumerate("ab")}
-    means, stds = ({name: f(values, axis=1) for name, values in models.items()} for f in (np.mean, np.std))
+    means, stds = (
+        {name: curve(f(values, axis=1)) for name, values in models.items()} for f in (np.mean, np.std)
+    )
     a, b = models.values()
     tuned = a + np.random.default_rng(5).normal(0, 0.002, a.shape)
-    r = {"a | b": measures_of(a, b)[1], "a | a-tuned": measures_of(a, tuned)[1]}
-    return c.input_minus_post(range(32), means, stds, r, n=256)
+    r = {"a | b": curve(measures_of(a, b)[1]), "a | a-tuned": curve(measures_of(a, tuned)[1])}
+    return pairs.input_minus_post(means, stds, r, n=256)
+
+
+def squares(
+    name: str, names: tuple[str, ...] = ("Solar", "GLM", "Phi"), expected: Mapping[str, Any] | None = None
+) -> dict[str, models.Square]:
+    return {
+        tensor: models.Square(names=names, values=values, expected=(expected or {}).get(tensor))
+        for tensor, values in THREE[name].items()
+    }
 
 
 def confusion() -> Figure:
-    mats = THREE["confusion_pearson_layer10"]
-    return c.confusion(mats, ("Solar", "GLM", "Phi"), measure="Pearson r", where="layer 10", digits=3)
+    return models.confusion(squares("confusion_pearson_layer10"), measure="Pearson r", where="layer 10")
 
 
 def confusion_cosine() -> Figure:
-    mats = THREE["confusion_cosine_layer10"]
     exact: dict[str, list[list[float | None]]] = {}
     for tensor, kind in (
         ("input_layernorm", "input norm"),
@@ -544,35 +586,33 @@ def confusion_cosine() -> Figure:
     ):
         value = EXPECTED[kind][10]
         exact[tensor] = [[None, value, None], [value, None, None], [None, None, None]]
-    return c.confusion(
-        mats, ("Solar", "GLM", "Phi"), measure="cosine", where="layer 10", expected=exact, digits=3
-    )
+    found = squares("confusion_cosine_layer10", expected=exact)
+    return models.confusion(found, measure="cosine", where="layer 10")
 
 
 def within() -> Figure:
-    mats = THREE["within_pearson_glm_layers10_20_30"]
-    return c.confusion(mats, ("10", "20", "30"), measure="Pearson r", where="layers of GLM-4.5-Air")
+    found = squares("within_pearson_glm_layers10_20_30", ("10", "20", "30"))
+    return models.confusion(found, measure="Pearson r", where="layers of GLM-4.5-Air")
 
 
 def distances() -> Figure:
-    mats = {name: m for name, m in THREE["confusion_rel_l2_layer10"].items() if name != "v_proj"}
+    found = squares("confusion_rel_l2_layer10")
+    del found["v_proj"]
     refused = {"v_proj": say("quoted", text="a mean of zero")}
-    return c.confusion(
-        mats, ("Solar", "GLM", "Phi"), measure="relative L2", where="layer 10", signed=False, refused=refused
-    )
+    return models.confusion(found, measure="relative L2", where="layer 10", signed=False, refused=refused)
 
 
 def layer_zero() -> Figure:
-    return c.layer_pairs(*ZERO_PAIRS, title="Layer 0 against other layers of the model")
+    return models.layer_pairs(*ZERO_PAIRS, title="Layer 0 against other layers of the model")
 
 
 def near_layers() -> Figure:
     cosines = {"Solar": (0.988165, 0.995968), "GLM": (0.998163, 0.997556)}
-    chance = {
-        name: [float(RHO[side][i] * RHO[side][j]) for i, j in ((10, 20), (20, 30))]
+    found = {
+        name: curve(cosines[name], [float(RHO[side][i] * RHO[side][j]) for i, j in ((10, 20), (20, 30))])
         for name, side in (("Solar", "A"), ("GLM", "B"))
     }
-    return c.layer_pairs(("10 and 20", "20 and 30"), cosines, chance, title="Layers ten apart", zoom=True)
+    return models.layer_pairs(("10 and 20", "20 and 30"), found, title="Layers ten apart", zoom=True)
 
 
 MODELS = tuple(f"model-{letter}" for letter in "abcdefgh")
@@ -594,95 +634,69 @@ def model_values(size: int = 8) -> tuple[np.ndarray, np.ndarray]:
 
 def model_matrix() -> Figure:
     values, chance = model_values(4)
-    return c.model_matrix(
-        MODELS[:4], values, measure="cosine", title="Four made-up models", expected=chance, digits=3
-    )
+    square = models.Square(names=MODELS[:4], values=values, expected=chance)
+    return models.model_matrix(square, measure="cosine", title="Four made-up models", digits=3)
 
 
 def model_matrix_groups() -> Figure:
     values, chance = model_values()
     related = (("model-d", "model-e"), ("model-f", "model-g"))
-    return c.model_matrix(
-        MODELS,
-        values,
-        measure="cosine",
-        title="Eight made-up models",
-        expected=chance,
-        groups=GROUPS,
-        related=related,
-    )
+    square = models.Square(names=MODELS, values=values, expected=chance)
+    title = "Eight made-up models"
+    return models.model_matrix(square, measure="cosine", title=title, groups=GROUPS, related=related)
 
 
 PAIRS_BY_LAYER = {
-    f"pair {i + 1}": np.array([0.9432, 0.9639, 0.98, 0.9897, 0.9889, 0.971])
-    + 0.012 * np.sin(i * 1.7 + np.arange(6))
+    f"pair {i + 1}": curve(
+        np.array([0.9432, 0.9639, 0.98, 0.9897, 0.9889, 0.971]) + 0.012 * np.sin(i * 1.7 + np.arange(6)),
+        (0.944, 0.9645, 0.9805, 0.99, 0.989, 0.972),
+        layers=(5, 10, 15, 20, 25, 30),
+    )
     for i in range(6)
 }
 
 
 def layer_range() -> Figure:
-    chance = [0.944, 0.9645, 0.9805, 0.99, 0.989, 0.972]
-    return c.layer_range(
-        (5, 10, 15, 20, 25, 30), PAIRS_BY_LAYER, measure="cosine", expected=chance, highlight="pair 1"
-    )
+    return pairs.layer_range(PAIRS_BY_LAYER, measure="cosine", highlight="pair 1")
 
 
-def groups() -> tuple[dict[str, dict[str, float | None]], dict[str, dict[str, float | None]]]:
+def groups() -> dict[str, Curve]:
     rng = np.random.default_rng(2)
     sizes = {"kind 1 and 1": (0.9639, 6), "kind 1 and 2": (0.9722, 16), "kind 2 and 2": (0.9738, 6)}
-    values = {
-        name: {str(i): float(v) for i, v in enumerate(rng.normal(m, 0.008, n))}
-        for name, (m, n) in sizes.items()
-    }
-    chance = {name: {key: value + 0.0006 for key, value in pairs.items()} for name, pairs in values.items()}
-    return values, chance  # type: ignore[return-value]
+    values = {name: rng.normal(m, 0.008, n) for name, (m, n) in sizes.items()}
+    return {name: curve(found, found + 0.0006) for name, found in values.items()}
 
 
 def group_means() -> Figure:
-    return c.group_means(*groups(), measure="cosine")
-
-
-def arm_comparison() -> Figure:
-    rng = np.random.default_rng(9)
-    arms = {"ones": (0.999, 0.01), "random": (0.02, 0.01), "fine-tuned": (0.999, 0.97)}
-
-    def runs(level: float, width: float) -> dict[str, float | None]:
-        return {str(i): float(value) for i, value in enumerate(rng.normal(level, width, 6))}
-
-    cosine = {arm: runs(level, 0.0005 if level > 0.5 else 0.01) for arm, (level, _) in arms.items()}
-    pearson = {arm: runs(r, 0.01) for arm, (_, r) in arms.items()}
-    means = {arm: {"all": 0.999 if arm != "random" else 0.0} for arm in arms}
-    zero = {arm: {"all": 0.0} for arm in arms}
-    return c.arm_comparison(
-        {"cosine": cosine, "Pearson r": pearson},
-        {"cosine": means, "Pearson r": zero},
-        title="Norm gains of tiny models, by initialisation",
-        note="Made-up values, to show the figure.",
-    )
+    return models.group_means(groups(), measure="cosine")
 
 
 def measure_comparison() -> Figure:
-    return c.measure_comparison(
+    return models.measure_comparison(
         {
             "Pairs, layer 10": {
-                "Solar, GLM": c.Measured(cosine=0.9811, pearson=0.0092, expected=EXPECTED["input norm"][10]),
-                "Solar, Phi": c.Measured(cosine=0.9776, pearson=0.0006),
-                "GLM, Mixtral": c.Measured(cosine=0.9497, pearson=-0.0057),
+                "Solar, GLM": models.Measured(
+                    cosine=0.9811, pearson=0.0092, expected=EXPECTED["input norm"][10]
+                ),
+                "Solar, Phi": models.Measured(cosine=0.9776, pearson=0.0006),
+                "GLM, Mixtral": models.Measured(cosine=0.9497, pearson=-0.0057),
             },
             "Random against actual": {
-                "N(1, 0.1)": c.Measured(
+                "N(1, 0.1)": models.Measured(
                     cosine=0.9901, pearson=0.0007, expected=limit_cosine(means=(1.0, 1.0), sigmas=(0.1, 0.1))
                 ),
-                "Solar, GLM": c.Measured(cosine=0.9811, pearson=0.0092, expected=EXPECTED["input norm"][10]),
+                "Solar, GLM": models.Measured(
+                    cosine=0.9811, pearson=0.0092, expected=EXPECTED["input norm"][10]
+                ),
             },
             "Within and across": {
-                "layer 0, 10": c.Measured(
+                "layer 0, 10": models.Measured(
                     cosine=0.3731, pearson=0.0418, expected=float(RHO["A"][0] * RHO["A"][10])
                 ),
-                "layer 10, 20": c.Measured(
+                "layer 10, 20": models.Measured(
                     cosine=0.9882, pearson=0.4567, expected=float(RHO["A"][10] * RHO["A"][20])
                 ),
-                "across": c.Measured(cosine=0.9811, pearson=0.0092, expected=EXPECTED["input norm"][10]),
+                "across": models.Measured(cosine=0.9811, pearson=0.0092, expected=EXPECTED["input norm"][10]),
             },
         }
     )
@@ -690,8 +704,8 @@ def measure_comparison() -> Figure:
 
 def experiments_summary() -> Figure:
     values, products = model_values(4)
-    by_layer = ((5, 10, 15, 20, 25, 30), PAIRS_BY_LAYER, (0.944, 0.9645, 0.9805, 0.99, 0.989, 0.972))
-    return c.experiments_summary(ZERO_PAIRS, (MODELS[:4], values, products), by_layer, groups())
+    square = models.Square(names=MODELS[:4], values=values, expected=products)
+    return models.experiments_summary(ZERO_PAIRS, square, PAIRS_BY_LAYER, groups())
 
 
 def synthetic_cosines(pairs: int = 200) -> Figure:
@@ -705,7 +719,7 @@ def synthetic_cosines(pairs: int = 200) -> Figure:
                 )
                 cosine = np.sum(x * y, 1) / np.linalg.norm(x, axis=1) / np.linalg.norm(y, axis=1)
                 cells.append(
-                    c.CosineCell(
+                    synthetic.CosineCell(
                         mean_1=m1,
                         mean_2=m2,
                         sigma=sigma,
@@ -716,7 +730,7 @@ def synthetic_cosines(pairs: int = 200) -> Figure:
                         positive_2=float((y > 0).mean()),
                     )
                 )
-    return c.synthetic_cosines(cells)
+    return synthetic.synthetic_cosines(cells)
 
 
 def layer_map() -> Figure:
@@ -743,9 +757,7 @@ def z_histogram() -> Figure:
 
 
 def norm_cosines() -> Figure:
-    sides = ("A_mean", "A_std", "B_mean", "B_std")
-    spread = {kind: shuffle_spread(*(table[side] for side in sides), n=N) for kind, table in TABLES.items()}
-    return c.norm_cosines(LAYERS, COSINE, EXPECTED, names=PAIR, spread_of_shuffles=spread)
+    return pair.norm_cosines(known_pair())
 
 
 EXAMPLES: dict[str, Callable[[], Figure]] = {
@@ -753,7 +765,7 @@ EXAMPLES: dict[str, Callable[[], Figure]] = {
     for make in (
         layer_curves_cosine,
         layer_curves_pearson,
-        matched_rows,
+        router_matches,
         distribution_by_type,
         norm_cosines,
         type_summary,
@@ -788,7 +800,6 @@ EXAMPLES: dict[str, Callable[[], Figure]] = {
         model_matrix_groups,
         layer_range,
         group_means,
-        arm_comparison,
         measure_comparison,
         experiments_summary,
         shuffle_summary,
@@ -800,3 +811,12 @@ EXAMPLES: dict[str, Callable[[], Figure]] = {
         z_histogram,
     )
 }
+
+FUNCTIONS = {
+    name: item
+    for module in pkgutil.iter_modules(catalogue.__path__, f"{catalogue.__name__}.")
+    for name, item in vars(importlib.import_module(module.name)).items()
+    if getattr(item, "__module__", "") == module.name and not name.startswith("_")
+    if str(getattr(item, "__annotations__", {}).get("return")).startswith(("fig.Figure", "fig.Animation"))
+}
+"""The functions that draw, by name."""

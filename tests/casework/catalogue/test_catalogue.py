@@ -1,12 +1,13 @@
 """What the figures say about their data: read from the descriptions, not from pixels."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from modelkin.casework import catalogue as c
-from modelkin.casework.catalogue.bars import sampled_dimensions
+from modelkin.casework.catalogue import centring, claim, models, pair, pairs, rows, tokens, vectors
+from modelkin.casework.catalogue.pair import sampled_dimensions
 from modelkin.document import ENGLISH
 from modelkin.errors import UsageError
 from modelkin.figures import (
@@ -26,7 +27,7 @@ from modelkin.figures.marks import Histogram
 from modelkin.message import say
 
 from . import examples
-from .examples import COSINE, EXPECTED, KINDS, LAYERS, PEARSON, TABLES, expected_cosine, shuffle_spread
+from .examples import COSINE, EXPECTED, KINDS, PEARSON, TABLES, curve, expected_cosine, shuffle_spread
 
 
 def marks(figure, kind, panel=None):
@@ -76,38 +77,38 @@ def test_too_few_values_have_no_range_of_chance():
 # --- curves ---
 
 
+def pair_of(*, measure="cosine", **curves):
+    """Return two models with curves of one measure."""
+    return pair.TwoModels(names=("A", "B"), measure=measure, curves={measure: curves})
+
+
 def test_curves_without_chance_are_refused():
     with pytest.raises(UsageError, match="chance or expected"):
-        c.layer_curves([0, 1], {"a": [0.1, 0.2]}, measure="cosine")
-
-
-def test_an_expectation_of_nothing_is_refused():
-    with pytest.raises(UsageError, match="not drawn"):
-        c.layer_curves([0], {"a": [0.1]}, measure="cosine", expected={"b": [0.1]})
+        pair.layer_curves(pair_of(a=curve([0.1, 0.2])))
 
 
 def test_gaps_stay_gaps():
-    figure = c.layer_curves([0, 1, 2], {"a": [0.1, None, 0.3]}, measure="r", chance=pearson_chance(100))
+    figure = pair.layer_curves(pair_of(measure="pearson", a=curve([0.1, None, 0.3])))
     assert by_name(figure, Lines)["a"].y == (0.1, None, 0.3)
 
 
 def test_excess_is_cosine_minus_expectation():
-    figure = c.norm_cosines(LAYERS, COSINE, EXPECTED, names=("A", "B"))
+    figure = examples.norm_cosines()
     drawn = by_name(figure, Lines, 1)["input norm"].y
     np.testing.assert_allclose(drawn, COSINE["input norm"] - np.array(EXPECTED["input norm"], float))
 
 
 def test_matched_rows_count_the_layers_above_the_search_in_noise():
-    figure = c.matched_rows(
-        [0, 1], [0.02, 0.5], [0.04, 0.04], [0.03, 0.03], [0.05, 0.05], names=("A", "B"), repeats=9
-    )
+    null: rows.Columns = {"null_mean": [0.04, 0.04], "null_low": [0.03, 0.03], "null_high": [0.05, 0.05]}
+    table: rows.Columns = {"layer": [0, 1], "matched": [0.02, 0.5], **null}
+    figure = rows.router_matches(table, names=("A", "B"), repeats=9)
     assert "1 of 2 layers exceed" in figure.note
-    null = next(mark for mark in marks(figure, Lines) if mark.role == "null")
-    assert (null.low, null.high) == ((0.03, 0.03), (0.05, 0.05))
+    drawn = next(mark for mark in marks(figure, Lines) if mark.role == "null")
+    assert (drawn.low, drawn.high) == ((0.03, 0.03), (0.05, 0.05))
 
 
 def test_published_router_rows_match_no_better_than_noise():
-    assert "0 of 45 layers exceed" in examples.matched_rows().note
+    assert "0 of 45 layers exceed" in examples.router_matches().note
 
 
 def test_a_missing_control_is_named_and_nothing_is_drawn_for_it():
@@ -119,13 +120,12 @@ def test_a_missing_control_is_named_and_nothing_is_drawn_for_it():
 
 
 def test_without_any_control_the_figure_says_that_it_cannot_be_judged():
-    curves = c.ControlCurves(layers=(0.0,), main=(0.9,), controls={"x": say("quoted", text="not found")})
-    figure = c.with_controls({"norm": curves}, main="A | B", measure="cosine")
-    assert "cannot be judged" in figure.panels[0].without_null
+    alone = replace(pair_of(norm=curve([0.9])), controls={"norm": {"x": say("quoted", text="not found")}})
+    assert "cannot be judged" in pair.with_controls(alone).panels[0].without_null
 
 
 def test_the_band_of_pairs_is_mean_and_deviation():
-    figure = c.layer_range([0], {"p": [1.0], "q": [3.0]}, measure="m", expected=[2.0])
+    figure = pairs.layer_range({"p": curve([1.0], [2.0]), "q": curve([3.0], [2.0])}, measure="cosine")
     band = next(mark for mark in marks(figure, Lines) if mark.low)
     assert band.y == (2.0,)
     assert band.high[0] == pytest.approx(2 + math.sqrt(2))
@@ -150,12 +150,12 @@ def test_the_null_of_embedding_rows_is_permuted_pairs():
     nulls = [mark for mark in marks(figure, Histogram) if mark.role == "null"]
     assert [mark.name for mark in nulls] == ["permuted pairs (3000)"]
     with pytest.raises(UsageError, match="permuted pairs"):
-        c.row_similarity([1, 2], [0.1, 0.2], [], names=("A", "B"))
+        tokens.row_similarity([1, 2], [0.1, 0.2], [], names=("A", "B"))
 
 
 def test_ridges_count_what_is_outside_and_keep_the_area():
     values = np.array([[0.5] * 60 + [5.0] * 40])
-    figure = c.ridges({"norm": {"m": values}}, limits=(0.0, 1.0), bins=10)
+    figure = vectors.ridges({"norm": {"m": values}}, limits=(0.0, 1.0), bins=10)
     ridge = marks(figure, Ridges)[0]
     assert ridge.outside == (40,)
     assert sum(ridge.heights[0]) * 0.1 == pytest.approx(0.6)
@@ -163,7 +163,7 @@ def test_ridges_count_what_is_outside_and_keep_the_area():
 
 
 def test_by_default_ridges_leave_nothing_outside():
-    figure = c.ridges({"norm": {"m": examples.made_up(0)}})
+    figure = vectors.ridges({"norm": {"m": examples.made_up(0)}})
     assert set(marks(figure, Ridges)[0].outside) == {0}
 
 
@@ -198,18 +198,18 @@ def test_the_claim_is_computed_and_refuted_beside_it():
 
 
 def test_a_claim_needs_a_baseline():
-    alone = [c.Claim(label="x", cosine=0.9, expected=0.9, served="evidence")]
+    alone = [claim.Claim(label="x", cosine=0.9, expected=0.9, served="evidence")]
     with pytest.raises(UsageError, match="baseline"):
-        c.claimed_evidence(alone, difference=0.0, expected_difference=0.0)
+        claim.claimed_evidence(alone, difference=0.0, expected_difference=0.0)
 
 
 def test_what_the_argument_does_not_name_is_not_called_evidence():
     claims = [
-        c.Claim(label="layer 0", cosine=0.4, expected=0.4, served="baseline"),
-        c.Claim(label="pair", cosine=0.99, expected=0.99, served="evidence"),
-        c.Claim(label="control", cosine=0.98, expected=0.98, served="beside"),
+        claim.Claim(label="layer 0", cosine=0.4, expected=0.4, served="baseline"),
+        claim.Claim(label="pair", cosine=0.99, expected=0.99, served="evidence"),
+        claim.Claim(label="control", cosine=0.98, expected=0.98, served="beside"),
     ]
-    figure = c.claimed_evidence(claims, difference=0.59, expected_difference=0.59)
+    figure = claim.claimed_evidence(claims, difference=0.59, expected_difference=0.59)
     (bars,) = (mark for mark in figure.panels[0].marks if isinstance(mark, Bars))
     assert {series.name: series.values for series in bars.series} == {
         "called baseline": (0.4, None, None),
@@ -227,8 +227,8 @@ def test_zoomed_pairs_are_points():
 
 @pytest.mark.parametrize("n_models", [3, 4])
 def test_many_models_are_points_which_have_room_beside_each_other(n_models):
-    values = {f"model {number}": [0.4, 0.9] for number in range(n_models)}
-    figure = c.layer_pairs(["0 and 1", "1 and 2"], values, values, title="Layers")
+    found = {f"model {number}": curve([0.4, 0.9], [0.4, 0.9]) for number in range(n_models)}
+    figure = models.layer_pairs(["0 and 1", "1 and 2"], found, title="Layers")
     drawn = marks(figure, Scatter)
     assert len(marks(figure, Bars)) == (n_models == 3)
     assert len(drawn) == (0 if n_models == 3 else 2 * n_models)
@@ -236,8 +236,7 @@ def test_many_models_are_points_which_have_room_beside_each_other(n_models):
 
 
 def test_groups_show_every_pair():
-    values = {"g": {"p": 0.9, "q": 0.8, "r": None}}
-    figure = c.group_means(values, {"g": {"p": 0.9, "q": 0.9}}, measure="cosine")
+    figure = models.group_means({"g": curve((0.9, 0.8, None), (0.9, 0.9, None))}, measure="cosine")
     points = by_name(figure, Scatter)["one value"]
     assert points.y == (0.9, 0.8, None)
     assert "n = 2, mean 0.850" in figure.panels[0].x.ticks[0][1]
@@ -266,7 +265,7 @@ def test_cosine_and_correlation_share_nothing_but_layers():
 
 
 def test_the_sign_of_a_correlation_is_kept():
-    figure = c.pair_matrices({"A | B": [[0.5, -0.5], [0.0, 0.1]]})
+    figure = pairs.pair_matrices({"A | B": [[0.5, -0.5], [0.0, 0.1]]})
     heat = marks(figure, HeatMap)[0]
     assert heat.scale.kind == "signed"
     assert heat.values[0] == (0.5, -0.5)
@@ -274,18 +273,18 @@ def test_the_sign_of_a_correlation_is_kept():
 
 
 def test_a_mean_of_some_cells_says_that_it_is_one():
-    figure = c.pair_matrices({"A | B": [[1.0, np.nan, 0.95], [np.nan, 1.0, np.nan]]})
+    figure = pairs.pair_matrices({"A | B": [[1.0, np.nan, 0.95], [np.nan, 1.0, np.nan]]})
     assert figure.panels[0].title.endswith("same layer 1.00, others 0.950, where known (3 of 6)")
 
 
 def test_strangers_share_a_scale_that_relatives_do_not_blank():
     matrices = {"A | child": [[1.0]], "A | B": [[0.05]], "A | C": [[-0.1]], "B | C": [[0.08]]}
-    figure = c.pair_matrices(matrices)
+    figure = pairs.pair_matrices(matrices)
     scales = [heat.scale.high for i in range(4) for heat in marks(figure, HeatMap, i)]
     assert scales == [1.0, 0.1, 0.1, 0.1]
     assert "Scales differ" in figure.note
     del matrices["A | child"]
-    assert "Scales differ" not in c.pair_matrices(matrices).note
+    assert "Scales differ" not in pairs.pair_matrices(matrices).note
 
 
 def test_correlations_of_relatives_have_a_panel_of_their_own():
@@ -295,15 +294,9 @@ def test_correlations_of_relatives_have_a_panel_of_their_own():
 
 
 def test_each_kind_of_tensor_has_the_chance_of_its_own_length():
-    figure = c.layer_curves(
-        [0, 1],
-        {"norm": [0.01, 0.02], "router": [0.004, 0.006], "other norm": [0.0, 0.01]},
-        measure="Pearson r",
-        chance={
-            "norm": pearson_chance(4096),
-            "router": pearson_chance(2**19),
-            "other norm": pearson_chance(4096),
-        },
+    norm, router = curve([0.01, 0.02]), curve([0.004, 0.006], n=2**19)
+    figure = pair.layer_curves(
+        pair_of(measure="pearson", **{"norm": norm, "router": router, "other norm": norm})
     )
     names = [{mark.name for mark in marks(figure, Lines, i)} for i in (0, 1)]
     assert names == [{"norm", "other norm"}, {"router"}]
@@ -319,25 +312,28 @@ def test_the_overview_says_what_random_vectors_have():
 
 
 def test_layers_face_each_other_by_number():
-    figure = c.cosine_and_pearson(
-        [[1.0] * 3] * 2, [[0.1] * 3] * 2, names=("A", "B"), n=99, layers=((1, 2), (0, 1, 2))
+    cosine, pearson = (
+        pair.Cells(values=[[value] * 3] * 2, n=99, layers=((1, 2), (0, 1, 2))) for value in (1.0, 0.1)
     )
+    cells = {"cosine": cosine, "pearson": pearson}
+    figure = pair.cosine_and_pearson(pair.TwoModels(names=("A", "B"), cells=cells))
     assert marks(figure, HeatMap)[0].path == ((0, 1), (1, 2))
 
 
 def test_a_raw_cosine_without_expectation_says_that_it_cannot_be_judged():
-    figure = c.confusion(
-        {"norm": [[1.0, 0.98], [0.98, 1.0]]}, "AB", measure="cosine", where="layer 1", chance=None
-    )
+    norm = models.Square(names="AB", values=[[1.0, 0.98], [0.98, 1.0]])
+    figure = models.confusion({"norm": norm}, measure="cosine", where="layer 1", chance=None)
     assert "no chance level" in figure.panels[0].without_null
 
 
 def test_the_diagonal_of_a_small_matrix_does_not_shout():
-    figure = c.confusion({"norm": [[1.0, 0.2], [0.2, 1.0]]}, "AB", measure="r", where="layer 1")
+    norm = models.Square(names="AB", values=[[1.0, 0.2], [0.2, 1.0]])
+    figure = models.confusion({"norm": norm}, measure="r", where="layer 1")
     (heat,) = marks(figure, HeatMap)
     assert heat.values == ((None, 0.2), (0.2, None))
     assert "each with itself" in figure.note
-    mixed = c.confusion({"norm": [[0.3, 0.2], [0.2, 1.0]]}, "AB", measure="r", where="layer 1")
+    norm = replace(norm, values=[[0.3, 0.2], [0.2, 1.0]])
+    mixed = models.confusion({"norm": norm}, measure="r", where="layer 1")
     assert marks(mixed, HeatMap)[0].values == ((0.3, 0.2), (0.2, None))
 
 
@@ -353,10 +349,9 @@ def test_distances_start_at_zero_and_refusals_are_told():
 
 
 def test_groups_stand_together_and_cells_follow():
-    values = [[1.0, 0.1, 0.2], [0.1, 1.0, 0.3], [0.2, 0.3, 1.0]]
-    figure = c.model_matrix(
-        "abc", values, measure="m", title="t", groups=("x", "y", "x"), related=[("a", "c")]
-    )
+    square = models.Square(names="abc", values=[[1.0, 0.1, 0.2], [0.1, 1.0, 0.3], [0.2, 0.3, 1.0]])
+    groups, related = ("x", "y", "x"), [("a", "c")]
+    figure = models.model_matrix(square, measure="m", title="t", groups=groups, related=related)
     heat = marks(figure, HeatMap)[0]
     assert heat.rows == ("a", "c", "b")
     assert heat.values[0] == (1.0, 0.2, 0.1)
@@ -366,9 +361,8 @@ def test_groups_stand_together_and_cells_follow():
 
 def test_cells_too_small_to_read_promise_no_numbers():
     values = np.eye(11)
-    raw, excess = c.model_matrix(
-        [str(i) for i in range(11)], values, measure="m", title="t", expected=values * 0.9
-    ).panels
+    square = models.Square(names=[str(i) for i in range(11)], values=values, expected=values * 0.9)
+    raw, excess = models.model_matrix(square, measure="m", title="t").panels
     assert "no chance level" in raw.without_null
     assert excess.shows_chance
     assert {mark.digits for panel in (raw, excess) for mark in panel.marks if isinstance(mark, HeatMap)} == {
@@ -376,14 +370,20 @@ def test_cells_too_small_to_read_promise_no_numbers():
     }
 
 
+def decay(values, pearson, n):
+    curves = {"pearson": {"norm": curve(pearson, n=n)}}
+    cells = {"cosine": pair.Cells(values=values)}
+    return pair.layer_decay(pair.TwoModels(names=("A", "B"), curves=curves, cells=cells))
+
+
 def test_the_facing_layer_is_compared_with_its_row():
-    figure = c.layer_decay([[0.9, 0.1, 0.2], [0.3, 0.2, 0.1]], [0.1, 0.2], names=("A", "B"), n=50)
+    figure = decay([[0.9, 0.1, 0.2], [0.3, 0.2, 0.1]], [0.1, 0.2], n=50)
     assert "best of its row in 1 of 2 layers; by chance in 0.7" in marks(figure, TextMark)[0].text
 
 
 def test_one_layer_cannot_be_compared_with_others():
     with pytest.raises(UsageError, match="two layers"):
-        c.layer_decay([[0.4]], [0.3], names=("A", "B"), n=9)
+        decay([[0.4]], [0.3], n=9)
 
 
 # --- space ---
@@ -391,18 +391,18 @@ def test_one_layer_cannot_be_compared_with_others():
 
 def test_components_are_those_of_the_covariance():
     models = {"a": examples.made_up(1, 12, 40), "b": examples.made_up(2, 12, 40)}
-    view = c.principal_components(models, scaled=False)
+    view = vectors.principal_components(models, scaled=False)
     stacked = np.concatenate(list(models.values()))
     values = np.sort(np.linalg.eigvalsh(np.cov(stacked.T)))[::-1]
     np.testing.assert_allclose(view.shares, values[:3] / values.sum(), rtol=1e-9)
     assert view.mean_share > 0.95
-    assert c.principal_components(models, scaled=True).mean_share < 0.9
+    assert vectors.principal_components(models, scaled=True).mean_share < 0.9
 
 
 def test_vectors_of_different_length_are_not_padded():
     models = {"a": examples.made_up(1, 4, 8), "b": examples.made_up(2, 4, 9)}
     with pytest.raises(UsageError, match="equal length"):
-        c.trajectories(models, what="norm")
+        vectors.trajectories(models, what="norm")
 
 
 def test_trajectories_tell_how_much_of_the_first_component_is_the_mean():
@@ -427,8 +427,10 @@ def test_long_vectors_are_shown_with_their_true_angles():
     rng = np.random.default_rng(0)
     a, b = rng.normal(1, 0.5, 500), rng.normal(1, 0.4, 500)
     cosine = a @ b / np.linalg.norm(a) / np.linalg.norm(b)
-    assert f"cosine {cosine:+.3f}" in marks(c.centring_before(a, b), TextMark)[0].text
-    assert f"(Pearson) {np.corrcoef(a, b)[0, 1]:+.3f}" in marks(c.centring_after(a, b), TextMark)[0].text
+    assert f"cosine {cosine:+.3f}" in marks(centring.centring_before(a, b), TextMark)[0].text
+    assert (
+        f"(Pearson) {np.corrcoef(a, b)[0, 1]:+.3f}" in marks(centring.centring_after(a, b), TextMark)[0].text
+    )
 
 
 @pytest.mark.parametrize(
@@ -441,11 +443,11 @@ def test_long_vectors_are_shown_with_their_true_angles():
 )
 def test_vectors_that_cannot_be_centred_are_refused(a, b, problem):
     with pytest.raises(UsageError, match=problem):
-        c.centring_before(a, b)
+        centring.centring_before(a, b)
 
 
 def test_a_constant_vector_has_no_angle_after_centring():
-    assert "no angle" in marks(c.centring_after([1, 1, 1], [1, 2, 3]), TextMark)[0].text
+    assert "no angle" in marks(centring.centring_after([1, 1, 1], [1, 2, 3]), TextMark)[0].text
 
 
 def test_frames_of_an_animation_have_one_frame_of_reference():
@@ -475,23 +477,24 @@ def test_centred_bars_use_the_mean_of_all_values():
 
 
 def test_layers_without_change_are_not_on_a_log_axis_and_said_so():
-    figure = c.changed_values(
-        [0, 1], [5, 0], [1e-4, 0.0], [1.0, None], one_ulp=[1e-3, 1e-3], names=("A", "B"), what="N"
-    )
+    steps: rows.Columns = {"mean_ulps": [1.0, None], "one_ulp": [1e-3, 1e-3]}
+    difference: rows.Columns = {"mean_absolute_difference": [1e-4, 0.0]}
+    table: rows.Columns = {"layer": [0, 1], "percent": [5, 0], **difference, **steps}
+    figure = rows.changed_values(table, names=("A", "B"), what="N")
     assert by_name(figure, Lines, 1)["mean |difference|"].y == (1e-4, None)
     assert "1 layers without any difference" in figure.panels[1].note
 
 
 def test_an_overlap_without_background_is_not_judged():
     ids = ([1, 2, 3], [1, 5, 9])
-    figure = c.vocabulary_mapping(ids, names=("A", "B"), own={}, high={}, overlap=0.7)
+    figure = tokens.vocabulary_mapping(ids, names=("A", "B"), own={}, high={}, overlap=0.7)
     assert "cannot be judged" in figure.note
     assert figure.panels[1].title == "Shift of ids (1 equal)"
 
 
 def test_many_tokens_are_thinned_and_said_so():
     ids = np.arange(30_000)
-    figure = c.vocabulary_mapping((ids, ids[::-1]), names=("A", "B"), own={"x": 1}, high={"y": 1})
+    figure = tokens.vocabulary_mapping((ids, ids[::-1]), names=("A", "B"), own={"x": 1}, high={"y": 1})
     assert len(marks(figure, Scatter)[0].x) == 20_000
     assert "20000 of 30000 points" in figure.panels[0].note
 

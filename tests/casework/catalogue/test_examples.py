@@ -7,10 +7,10 @@ import pytest
 from PIL import Image
 from tests.places import DOCS
 
-from modelkin.casework import catalogue
+from modelkin.casework.studies.plots import VIEWED
 from modelkin.figures import figure_from_json, rendered
 
-from .examples import EXAMPLES
+from .examples import EXAMPLES, FUNCTIONS
 
 figures = pytest.mark.parametrize("name", EXAMPLES)
 
@@ -47,19 +47,20 @@ def test_it_can_be_drawn(made, name):
 
 
 def test_every_figure_has_an_example():
-    values = {"Chance", "pearson_chance", "principal_components"}
-    made_elsewhere = {"centring_animation", "comparison_figures"}
-    functions = {name for name in catalogue.__all__ if name[0].islower()} - values - made_elsewhere
     used = " ".join(code for make in EXAMPLES.values() for code in make.__code__.co_names)
-    assert {name for name in functions if name not in used} == set()
+    assert {name for name in FUNCTIONS if name not in used} == {"centring_animation"}
+
+
+def test_every_view_of_a_study_is_drawn_by_a_function_of_its_name():
+    views = {view.replace("-", "_") for kind in VIEWED for view in kind.VIEWS}
+    assert len(views) > 25
+    assert views <= FUNCTIONS.keys()
 
 
 def test_the_gallery_shows_every_example_and_names_every_function():
     docs = DOCS
     page = (docs / "figures.md").read_text()
     assert [name for name in EXAMPLES if f"](figures/{name}.png)" not in page] == []
-    values = {"principal_components"}
-    functions = {name for name in catalogue.__all__ if name[0].islower()} - values
-    assert {name for name in functions if name not in page} == set()
+    assert {name for name in FUNCTIONS if f"`{name}`" not in page} == set()
     drawn = {file.stem for file in (docs / "figures").iterdir()}
     assert drawn == set(re.findall(r"\]\(figures/([a-z_]+)\.(?:png|gif)\)", page))

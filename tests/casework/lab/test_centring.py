@@ -10,7 +10,7 @@ import pytest
 from tests.support import llama_files, llama_tensors
 
 import modelkin as mk
-from modelkin.casework.catalogue import centring_after, centring_before
+from modelkin.casework.catalogue.centring import centring_after, centring_before
 from modelkin.casework.lab import EXAMPLE, VectorPair, centring, model_vectors, read_vectors, write_centring
 from modelkin.errors import BadSelection, FormatError, NotFound, UsageError
 from modelkin.figures import Arrow3D, TextMark

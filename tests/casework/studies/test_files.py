@@ -30,7 +30,7 @@ experiments:
   - {id: gains, kind: vectors, title: Gains, roles: [input-norm]}
   - {id: norms, kind: measures, title: Norms, roles: [input-norm], layers: "0-3,7"}
 figures:
-  - {file: plots/cosine, figure: layer-curves, data: norms, pair: [a, b]}
+  - {file: plots/cosine, figure: pair, view: layer-curves, data: norms, pair: [a, b]}
 """
 
 WIDE = (
@@ -46,8 +46,14 @@ WIDE = (
 relations: [{relation: independent, models: [a, b], why: Said}]
 results: results.md
 figures:
-  - {file: c/{model}, figure: confusion, data: norms, measure: cosine, layers_of: {a: 1}, each: {model: [a]}}
-  - {file: d, figure: layer-pairs, data: norms, layer_pairs: [[0, 1]], zoom: true, caption: Words}
+  - file: c/{model}
+    figure: models
+    view: confusion
+    data: norms
+    measure: cosine
+    layers_of: {a: 1}
+    each: {model: [a]}
+  - {file: d, figure: models, view: layer-pairs, data: norms, layer_pairs: [[0, 1]], zoom: true, caption: W}
 """,
     )
     .replace("file: c/{model}", "file: 'c/{model}'")
@@ -88,7 +94,11 @@ def test_a_good_file_is_read():
         ("file: plots/cosine", "file: ../cosine", r"figures\[0\]\.file: expected a path"),
         ("file: plots/cosine", "file: /etc/passwd", r"figures\[0\]\.file: expected a path"),
         ("file: plots/cosine", "file: plots/.hidden", r"figures\[0\]\.file: expected a path"),
-        ("figure: layer-curves", "figure: pie", r"figures\[0\]\.figure: expected one of"),
+        ("figure: pair", "figure: pie", r"figures\[0\]\.figure: expected one of"),
+        ("view: layer-curves", "view: pie", r"figures\[0\]\.view: expected one of layer-curves"),
+        ("view: layer-curves, ", "", r"figures\[0\]\.view: .*missing"),
+        ("view: layer-curves", "view: with-controls", r"figures\[0\]\.controls: .*missing"),
+        ("view: layer-curves", "view: layer-curves, distance: 7", r"figures\[0\]\.distance: .*no such key"),
         ("format: 1", "format:", r"format: it is required, but missing"),
         ("ref: org/b", "ref: null", r"models\.b\.ref: it is required, but missing"),
         ("b: {ref: org/b}", "b:", r"models\.b: expected fields \(ref, name, group\), got nothing"),
@@ -124,7 +134,8 @@ def test_a_misspelt_key_has_a_hint():
     ("old", "new", "meant"),
     [
         ("kind: vectors", "kind: vector", "vectors"),
-        ("figure: layer-curves", "figure: layer-curve", "layer-curves"),
+        ("figure: pair", "figure: pear", "pair"),
+        ("view: layer-curves", "view: layer-curve", "layer-curves"),
         ("data: norms", "data: norm", "norms"),
         ('layers: "0-3,7"', "sampel: 99", "sample"),
         ('layers: "0-3,7"', "pairs: [sam]", "same"),
@@ -223,10 +234,16 @@ def test_only_aliases_of_the_study_can_be_replaced():
         replace_models(study, {"z": "./here"})
 
 
+def test_a_view_may_be_named_as_a_figure_as_in_earlier_versions():
+    earlier = GOOD.replace("figure: pair, view: layer-curves", "figure: layer-curves")
+    assert earlier != GOOD
+    assert parse_study(earlier.encode()).figures == parse_study(GOOD.encode()).figures
+
+
 def test_a_figure_can_be_repeated_for_each_measure_and_layer():
     text = GOOD.replace(
-        "- {file: plots/cosine, figure: layer-curves, data: norms, pair: [a, b]}",
-        "- {file: 'x/{measure}_{layer}', figure: confusion, data: norms, "
+        "- {file: plots/cosine, figure: pair, view: layer-curves, data: norms, pair: [a, b]}",
+        "- {file: 'x/{measure}_{layer}', figure: models, view: confusion, data: norms, "
         "each: {measure: [rel-l2, cosine], layer: [1, 2]}}",
     )
     study = parse_study(text.encode())

@@ -10,7 +10,7 @@ from modelkin.errors import UsageError
 from modelkin.message import phrase, say
 from modelkin.stats import limit_cosine, positive_share
 
-from ._parts import BLUE, COSINE, ORANGE, banded, expected_line, line
+from .parts import BLUE, COSINE, ORANGE, banded, expected_line, line
 
 CLOSED_FORM = phrase("catalogue.closed-form")
 _STYLES = (BLUE, ORANGE, fig.Style(tone="green", marker="^"))

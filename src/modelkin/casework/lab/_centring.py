@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from modelkin.casework.catalogue import centring_after, centring_animation, centring_before
+from modelkin.casework.catalogue.centring import centring_after, centring_animation, centring_before
 from modelkin.describe.matrix import MatrixOptions, find_item, parse_layer_list, parse_role
 from modelkin.document import ENGLISH, Language, to_json
 from modelkin.document.codec import schemas

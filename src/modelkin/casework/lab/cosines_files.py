@@ -7,7 +7,8 @@ from dataclasses import asdict
 from pathlib import Path
 
 from modelkin import figures as fig
-from modelkin.casework.catalogue import CLOSED_FORM, COSINE, CosineCell, synthetic_cosines
+from modelkin.casework.catalogue.parts import COSINE
+from modelkin.casework.catalogue.synthetic import CLOSED_FORM, CosineCell, synthetic_cosines
 from modelkin.document import ENGLISH, Language, to_json
 from modelkin.document.codec import schemas
 from modelkin.message import phrase

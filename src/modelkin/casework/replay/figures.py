@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
-from modelkin.casework import catalogue as draw
-from modelkin.figures import Chance, Figure, pearson_chance
+from modelkin.casework.catalogue import claim, models, pair, pairs, rows
+from modelkin.casework.catalogue.parts import Curve
+from modelkin.figures import Chance, Figure, numbers
 from modelkin.figures.comparison import z_histogram
 from modelkin.message import phrase
 
@@ -46,35 +48,32 @@ def replay_figures() -> dict[str, Figure]:
 
 def _norm_figures(facts: PublishedFacts) -> dict[str, Figure]:
     norms = {kind: facts.norms[role] for role, kind in _KINDS.items()}
-    layers = facts.norms["input"].layers
-    spread = {kind: item.room / math.sqrt(WIDTH - 1) for kind, item in norms.items()}
-    return {
-        "norm_cosines": draw.norm_cosines(
-            layers,
-            {kind: item.cosine for kind, item in norms.items()},
-            {kind: item.expected for kind, item in norms.items()},
-            names=_PAIR,
-            spread_of_shuffles=spread,
-        ),
-        "shuffle_summary": draw.shuffle_summary(
-            {
-                kind: draw.ShuffleCurves(
-                    layers=tuple(item.layers.tolist()),
-                    cosine=tuple(item.cosine.tolist()),
-                    shuffled=tuple(item.shuffled.tolist()),
-                    pearson=tuple(item.pearson.tolist()),
-                )
-                for kind, item in norms.items()
-            },
-            names=_PAIR,
+    tables = {
+        kind: {
+            "layer": item.layers,
+            "cosine": item.cosine,
+            "cosine_shuffled": item.shuffled,
+            "cosine_centered": item.pearson,
+        }
+        for kind, item in norms.items()
+    }
+    curves: dict[str, dict[str, Curve]] = {"cosine": {}, "pearson": {}}
+    for kind, item in norms.items():
+        cosine = Curve(
+            layers=numbers(item.layers),
+            values=numbers(item.cosine),
+            expected=numbers(item.expected),
+            sd=numbers(item.room / math.sqrt(WIDTH - 1)),
             n=WIDTH,
-        ),
-        "pearson_by_layer": draw.layer_curves(
-            layers,
-            {kind: item.pearson for kind, item in norms.items()},
-            measure="Pearson r",
-            chance=pearson_chance(WIDTH),
-        ),
+        )
+        curves["cosine"][kind] = cosine
+        curves["pearson"][kind] = replace(cosine, values=numbers(item.pearson))
+    known = pair.TwoModels(names=_PAIR, measure="pearson", label="Pearson r", curves=curves)
+    by_layer = phrase("catalogue.by-layer", what="Pearson r")
+    return {
+        "norm_cosines": pair.norm_cosines(known),
+        "shuffle_summary": rows.shuffle_summary(tables, names=_PAIR, n=WIDTH),
+        "pearson_by_layer": pair.layer_curves(known, title=by_layer),
     }
 
 
@@ -83,19 +82,19 @@ def _sigma_figures(facts: PublishedFacts) -> dict[str, Figure]:
     norms, known = facts.norms["input"], facts.single["layer_zero"]
     far = np.array(known["layers"])
     claims = (
-        draw.Claim(
+        claim.Claim(
             label=phrase("catalogue.layer-zero-others", model="Solar"),
             cosine=float(np.mean(known["solar"])),
             expected=float((norms.rho_a[0] * norms.rho_a[far]).mean()),
             served="baseline",
         ),
-        draw.Claim(
+        claim.Claim(
             label=phrase("catalogue.layer-zero-others", model="GLM"),
             cosine=float(gap.low.mean()),
             expected=float(chance.low.mean()),
             served="baseline",
         ),
-        draw.Claim(
+        claim.Claim(
             label=phrase("catalogue.pair-same-layer", a="Solar", b="GLM"),
             cosine=float(gap.high.mean()),
             expected=float(chance.high.mean()),
@@ -103,17 +102,16 @@ def _sigma_figures(facts: PublishedFacts) -> dict[str, Figure]:
             pearson=float(norms.pearson[far].mean()),
         ),
     )
-    pairs = [f"0 - {layer}" for layer in known["layers"]]
+    labels = [f"0 - {layer}" for layer in known["layers"]]
+    within = {
+        name: Curve(layers=(), values=numbers(values), expected=numbers(rho[0] * rho[far]))
+        for name, values, rho in (("Solar", known["solar"], norms.rho_a), ("GLM", known["glm"], norms.rho_b))
+    }
     return {
-        "claimed_evidence": draw.claimed_evidence(
+        "claimed_evidence": claim.claimed_evidence(
             claims, difference=gap.gap, expected_difference=chance.gap, sigmas=gap.sigmas
         ),
-        "layer_zero": draw.layer_pairs(
-            pairs,
-            {"Solar": known["solar"], "GLM": known["glm"]},
-            {"Solar": norms.rho_a[0] * norms.rho_a[far], "GLM": norms.rho_b[0] * norms.rho_b[far]},
-            title=phrase("catalogue.layer-zero"),
-        ),
+        "layer_zero": models.layer_pairs(labels, within, title=phrase("catalogue.layer-zero")),
     }
 
 
@@ -126,14 +124,13 @@ def _pair_figures(facts: PublishedFacts) -> dict[str, Figure]:
 
     names = {**_KINDS, "k": phrase("catalogue.keys"), "v": phrase("catalogue.values")}
     return {
-        "confusion_pearson": draw.confusion(
-            {name: three(role) for role, name in names.items()},
-            _THREE,
+        "confusion_pearson": models.confusion(
+            {name: models.Square(names=_THREE, values=three(role)) for role, name in names.items()},
             measure="Pearson r",
             where=phrase("catalogue.layer-number", layer=20),
         ),
-        "pearson_matrix": draw.pair_matrices({"Solar | GLM": facts.pearson.decoders}),
-        "pair_matrices": draw.pair_matrices(
+        "pearson_matrix": pairs.pair_matrices({"Solar | GLM": facts.pearson.decoders}),
+        "pair_matrices": pairs.pair_matrices(
             {
                 pair.replace("-", " | "): _legible(pair, table.decoders)
                 for pair, table in facts.abs_pearson.items()
@@ -163,29 +160,37 @@ def _tensor_figures(facts: PublishedFacts) -> dict[str, Figure]:
     }
     rows = phrase("catalogue.embedding")
     kinds[rows], counts[rows] = facts.embedding_rows["cosine"], float(WIDTH)
-    null = random_matchings(EXPERTS, WIDTH, draws=DRAWS, seed=SEED)
     return {
         "z_histogram": z_histogram(full_z(facts), title=phrase("catalogue.z-entries")),
-        "cosine_by_type": draw.distribution_by_type(
-            {kind: {"Solar, GLM": values} for kind, values in kinds.items()},
-            measure=draw.COSINE,
-            chance={kind: _entries_chance(count) for kind, count in counts.items()},
+        "cosine_by_type": pairs.distribution_by_type(
+            {
+                kind: {
+                    "Solar, GLM": Curve(
+                        layers=(), values=numbers(values), chance=_entries_chance(counts[kind])
+                    )
+                }
+                for kind, values in kinds.items()
+            },
+            measure="cosine",
         ),
-        # Not `matched_rows`: its null shuffles the rows themselves, which were not published.
-        "matched_rows": draw.layer_curves(
-            facts.router["layer"],
-            {"Solar, GLM": facts.router["matched"]},
-            measure=phrase("catalogue.matched-cosine"),
-            title=phrase("catalogue.matched-noise"),
-            chance=Chance(
-                label=phrase("catalogue.search-normal", draws=DRAWS),
-                value=float(null.mean()),
-                low=float(null.min()),
-                high=float(null.max()),
-            ),
-        ),
+        "matched_rows": _matched(facts),
         "changed_values": _changed(facts),
     }
+
+
+def _matched(facts: PublishedFacts) -> Figure:
+    """Draw matched routers; the null of `router_matches` shuffles their rows, which were not published."""
+    null = random_matchings(EXPERTS, WIDTH, draws=DRAWS, seed=SEED)
+    chance = Chance(
+        label=phrase("catalogue.search-normal", draws=DRAWS),
+        value=float(null.mean()),
+        low=float(null.min()),
+        high=float(null.max()),
+    )
+    layers, values = (numbers(facts.router[name]) for name in ("layer", "matched"))
+    matched = {"cosine": {"Solar, GLM": Curve(layers=layers, values=values, chance=chance)}}
+    known = pair.TwoModels(names=_PAIR, label=phrase("catalogue.matched-cosine"), curves=matched)
+    return pair.layer_curves(known, title=phrase("catalogue.matched-noise"))
 
 
 def _entries_chance(count: float) -> Chance:
@@ -202,12 +207,12 @@ def _changed(facts: PublishedFacts) -> Figure:
         None if value is None else value / (share / 100.0) / step
         for value, share, step in zip(mean, known["per_cent"], steps, strict=True)
     ]
-    return draw.changed_values(
-        known["layers"],
-        known["per_cent"],
-        mean,
-        ulps,
-        one_ulp=steps,
-        names=("GLM-4.5-Air", "INTELLECT-3"),
-        what=phrase("catalogue.input-norms"),
-    )
+    columns = {
+        "layer": known["layers"],
+        "percent": known["per_cent"],
+        "mean_absolute_difference": mean,
+        "mean_ulps": ulps,
+        "one_ulp": steps,
+    }
+    names = ("GLM-4.5-Air", "INTELLECT-3")
+    return rows.changed_values(columns, names=names, what=phrase("catalogue.input-norms"))

@@ -18,7 +18,7 @@ from modelkin.untrusted import YamlRefused, strict_yaml
 
 from .folder import filled_path
 from .kinds import KINDS
-from .plots import PLOTS
+from .plots import PLOTS, VIEWED
 from .reading import File, Label, Scope, Words, form
 from .spec import Drawing, Experiment, MainPair, StatedRelation, Study, StudyModel
 
@@ -44,6 +44,8 @@ def load_study(name_or_file: str) -> Study:
 
 _EXPERIMENT: Any = Union[KINDS]  # noqa: UP007  one of many
 _DRAWING: Any = Union[PLOTS]  # noqa: UP007  one of many
+_EARLIER = {view: kind.__struct_config__.tag for kind in VIEWED for view in kind.VIEWS}
+"""Views were kinds of figures before they shared them: files may still call them so."""
 _Alias: Any = Annotated[str, form("part.name-form", "[a-z][a-z0-9_]{0,23}")]
 
 
@@ -92,6 +94,8 @@ def parse_study(data: bytes, file: str = "study") -> Study:
     scope = Scope(file=file, models=scope.models, experiments=tuple(item.id for item in experiments))
     figures: list[Drawing] = []
     for path, entry in _repeated(outline.figures, scope):
+        if isinstance(entry, dict) and (kind := _EARLIER.get(str(entry.get("figure")))):
+            entry = {**entry, "figure": kind, "view": entry["figure"]}
         figure: Drawing = scope.read(entry, _DRAWING, path)
         if figure.file in [other.file for other in figures]:
             refused = Refused(say("part.own-file"), figure.file)

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import field
 
-from modelkin.casework.catalogue import principal_components
+from modelkin.casework.catalogue.vectors import principal_components
 from modelkin.casework.studies.bench import Bench, NotDone, said, shown
 from modelkin.casework.studies.reading import NORM, Aliases, AliasPair, Earlier, Roles
 from modelkin.casework.studies.saved import each_role, load_vectors, optional

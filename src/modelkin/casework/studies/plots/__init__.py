@@ -1,12 +1,15 @@
-"""Kinds of figures. Each declares its options, and is made only from saved data."""
+"""Kinds of figures. Each declares its options and its views, and is made only from saved data."""
 
 from modelkin.casework.studies.spec import Drawing
 
-from . import _along_layers, _baselines, _between, _values
+from ._models import ModelsFigure
+from ._others import CentringView, ClaimedEvidence, SyntheticView, TokensFigure
+from ._pair import PairFigure
+from ._pairs import PairsFigure
+from ._plot import Viewed
+from ._rows import RowsFigure, VectorsFigure
 
-PLOTS: tuple[type[Drawing], ...] = (
-    *_along_layers.PLOTS,
-    *_between.PLOTS,
-    *_baselines.PLOTS,
-    *_values.PLOTS,
+VIEWED: tuple[type[Viewed], ...] = (
+    *(PairFigure, PairsFigure, ModelsFigure, RowsFigure, VectorsFigure, TokensFigure),
 )
+PLOTS: tuple[type[Drawing], ...] = (*VIEWED, ClaimedEvidence, CentringView, SyntheticView)

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Annotated
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, ClassVar, NamedTuple
 
 import numpy as np
 from msgspec import Meta
+from msgspec.structs import fields
 
+from modelkin.casework.catalogue.parts import Curve
 from modelkin.casework.studies.bench import Bench, NotDone
+from modelkin.casework.studies.folder import number
 from modelkin.casework.studies.reading import Aliases, AliasPair, LayerNumber, Roles
 from modelkin.casework.studies.spec import Drawing
 from modelkin.describe.measures import LayerMatrix, MeasureTable, find_measure
-from modelkin.figures import Chance, Style, pearson_chance, series_styles
-from modelkin.message import phrase, say
+from modelkin.figures import Animation, Figure, Numbers, Style, series_styles
+from modelkin.message import Message, phrase, say
+from modelkin.structs import Refused, meant, missing, no_such_key
 
 LayerPairs = Annotated[tuple[tuple[LayerNumber, LayerNumber], ...], Meta(min_length=1, max_length=40)]
 PairList = Annotated[tuple[AliasPair, ...], Meta(min_length=1, max_length=60)]
-Values = tuple[float | None, ...]
-COSINE = phrase("catalogue.cosine")
 _ROLES = {
     "attention_norm": phrase("catalogue.input-norm"),
     "mlp_norm": phrase("catalogue.post-norm"),
@@ -33,11 +34,39 @@ _ROLES = {
 }
 
 
-class OfRoles(Drawing):
-    """A figure of some roles."""
+class FigureView(NamedTuple):
+    """One figure of a kind: what draws it, and which options of the kind it takes."""
 
+    draw: Callable[..., Figure | Animation]
+    """Its first line of documentation says what is drawn."""
+    needs: tuple[str, ...] = ()
+    uses: tuple[str, ...] = ()
+
+
+class Viewed(Drawing):
+    """A kind of figures with several views."""
+
+    VIEWS: ClassVar[Mapping[str, FigureView]]
+    view: str
     roles: Roles = ()
     """All of the data, or the norm before attention if a figure shows only one."""
+
+    def __post_init__(self) -> None:
+        if self.view not in self.VIEWS:
+            one = say("part.one-of", known=tuple(self.VIEWS))
+            raise Refused(one, self.view, inside="view", hint=meant(self.view, self.VIEWS))
+        _, needs, uses = self.VIEWS[self.view]
+        known = (*(option.name for option in fields(type(self)) if option.required), *needs, *uses)
+        for option in fields(type(self)):
+            given = getattr(self, option.name) != option.default
+            if option.name in needs and not given:
+                raise missing(option.name)
+            if given and option.name not in (*known, *Drawing.__struct_fields__):
+                raise no_such_key(option.name, known)
+
+    def make(self, bench: Bench) -> Figure | Animation:
+        """Describe the view."""
+        return self.VIEWS[self.view].draw(self, bench)
 
     @property
     def role(self) -> str:
@@ -49,8 +78,8 @@ class OfRoles(Drawing):
         return bench.folder.read_table(bench.earlier(self.data, ".csv"))
 
 
-class OfModels(OfRoles):
-    """A figure of some roles of some models."""
+class OfModels(Viewed):
+    """Figures of some models."""
 
     models: Aliases = Aliases()
     """All of the study, if none is named."""
@@ -58,73 +87,6 @@ class OfModels(OfRoles):
     def present(self, bench: Bench) -> list[str]:
         """Return the models that could be read."""
         return [alias for alias in self.models or bench.study.models if alias not in bench.missing]
-
-
-class OfPair(OfRoles):
-    """A figure of some roles of two models."""
-
-    pair: AliasPair
-
-    def both(self, bench: Bench) -> tuple[str, str]:
-        """Return the display names of the two models."""
-        return bench.name(self.pair[0]), bench.name(self.pair[1])
-
-    def curves(
-        self, bench: Bench, table: MeasureTable, measure: str, roles: Sequence[str] | None = None
-    ) -> dict[str, Curve]:
-        """Return one curve per role of the pair, over the same layers, with gaps for missing values."""
-        a, b = self.pair
-        need(bench, a, b)
-        every = {
-            role: curve(table, role, a, b, measure) for role in roles or self.roles or table.distinct("role")
-        }
-        found = {role: item for role, item in every.items() if item.known}
-        if not found:
-            raise NotDone(say("study.not-measured-of", a=bench.name(a), b=bench.name(b)))
-        layers = tuple(sorted({layer for item in found.values() for layer in item.layers}))
-        return {role: item.over(layers) for role, item in found.items()}
-
-
-def is_correlation(measure: str) -> bool:
-    """Say whether chance has one range around zero."""
-    return find_measure(measure).name in ("pearson", "spearman")
-
-
-def title_of(measure: str) -> str:
-    """Return the title of a measure, given any of its names."""
-    found = find_measure(measure)
-    return COSINE if found.name == "cosine" else found.title
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Curve:
-    """A measure over facing layers."""
-
-    layers: tuple[int, ...]
-    values: Values
-    expected: Values
-    sd: Values
-    n: int
-
-    @property
-    def known(self) -> bool:
-        """Whether anything was measured."""
-        return any(value is not None for value in self.values)
-
-    @property
-    def mean_expected(self) -> float | None:
-        """Mean over layers of what was expected."""
-        known = [value for value in self.expected if value is not None]
-        return float(np.mean(known)) if known else None
-
-    def over(self, layers: Sequence[int]) -> Curve:
-        """Return it over other layers, with gaps for missing values."""
-        place = {layer: at for at, layer in enumerate(self.layers)}
-        values, expected, sd = (
-            tuple(many[place[layer]] if layer in place else None for layer in layers)
-            for many in (self.values, self.expected, self.sd)
-        )
-        return Curve(layers=tuple(layers), values=values, expected=expected, sd=sd, n=self.n)
 
 
 def curve(table: MeasureTable, role: str, a: str, b: str, measure: str, view: str = "whole") -> Curve:
@@ -146,9 +108,23 @@ def curve(table: MeasureTable, role: str, a: str, b: str, measure: str, view: st
     )
 
 
-def by_role(found: Mapping[str, Curve], what: str = "values") -> dict[str, Values]:
-    """Return one part of curves, by display name of the role."""
-    return {role_name(role): getattr(item, what) for role, item in found.items()}
+def best_view(table: MeasureTable, role: str, a: str, b: str, measure: str) -> Curve:
+    """Return whole tensors, or the cut ones if only these can be compared."""
+    views = ("whole", *(view for view in table.where(role=role).distinct("view") if view != "whole"))
+    found = [curve(table, role, a, b, measure, view) for view in views]
+    return next((item for item in found if item.known), found[0])
+
+
+def columns(rows: Sequence[Mapping[str, str]]) -> dict[str, Numbers]:
+    """Turn rows of a table into columns of numbers; a column of text has none."""
+    return {name: tuple(_number(row[name]) for row in rows) for name in rows[0]}
+
+
+def _number(text: str) -> float | None:
+    try:
+        return number(text)
+    except ValueError:
+        return None
 
 
 def need(bench: Bench, *aliases: str) -> None:
@@ -190,8 +166,9 @@ def model_styles(bench: Bench) -> dict[str, Style]:
     return series_styles(model.name for model in bench.study.models.values())
 
 
-def chance_of(n: int) -> Chance:
-    """Return the range of a correlation by chance."""
-    if n < 3:
-        raise NotDone(say("study.too-short"))
-    return pearson_chance(n)
+def reason(table: MeasureTable, role: str, *pair: str) -> Message:
+    """Return why a pair, or anything of a role, was not measured."""
+    part = table.where(role=role)
+    both = [part.where(model_a=a, model_b=b) for a, b in (pair, pair[::-1])] if pair else [part]
+    found = (row.reason for rows in both for row in rows if row.reason)
+    return next(found, say("catalogue.it-was-not"))

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass, replace
+from itertools import cycle
+from typing import Any, TypeAlias
 
-from msgspec.structs import replace
+import numpy as np
+from msgspec import structs
 
 from modelkin import figures as fig
-from modelkin.errors import UsageError
-from modelkin.message import phrase, say
+from modelkin.describe.measures import find_measure
+from modelkin.message import phrase
 
 COSINE, PEARSON = phrase("catalogue.cosine"), "Pearson r"
 EXPECTED = phrase("catalogue.expected")
@@ -17,10 +20,20 @@ DEPENDENT = phrase("catalogue.dependent")
 UNTRAINED = phrase("catalogue.untrained")
 IN_COMMON = phrase("catalogue.nothing-in-common")
 EXCESS = phrase("figure.excess")
-_ONE_SCALE = 4.0
 RAW = phrase("catalogue.raw")
 BLUE, ORANGE = fig.Style(tone="blue", marker="o"), fig.Style(tone="orange", marker="s")
 _EXPECTATIONS = (fig.EXPECTATION, fig.Style(tone="ink", dash="dotted"), fig.Style(tone="ink", dash="dashdot"))
+
+
+def measure_name(measure: str) -> str:
+    """Return what figures call a measure, given any of its names."""
+    found = find_measure(measure)
+    return COSINE if found.name == "cosine" else found.title
+
+
+def is_correlation(measure: str) -> bool:
+    """Say whether chance has one range around zero."""
+    return find_measure(measure).name in ("pearson", "spearman")
 
 
 # -- curves --------------------------------------------------------------------------------------------
@@ -33,7 +46,7 @@ def line(name: str, x: fig.Series, y: fig.Series, style: fig.Style, role: fig.Ro
 
 def banded(curve: fig.Lines, low: fig.Series, high: fig.Series) -> fig.Lines:
     """Give a curve a band."""
-    return replace(curve, low=fig.numbers(low), high=fig.numbers(high))
+    return structs.replace(curve, low=fig.numbers(low), high=fig.numbers(high))
 
 
 def expected_line(name: str, x: fig.Series, y: fig.Series, style: fig.Style = fig.EXPECTATION) -> fig.Lines:
@@ -41,24 +54,64 @@ def expected_line(name: str, x: fig.Series, y: fig.Series, style: fig.Style = fi
     return line(name, x, y, style, "expectation")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Curve:
+    """A measure over layers, with what it is by chance as far as that is known."""
+
+    layers: fig.Numbers
+    values: fig.Numbers
+    expected: fig.Numbers = ()
+    """Its mean over all orders of one vector."""
+    sd: fig.Numbers = ()
+    """Its standard deviation over these."""
+    n: int = 0
+    """How many values were compared."""
+    chance: fig.Chance | None = None
+    """That of the whole curve, if it has another than its measure."""
+
+    @property
+    def known(self) -> bool:
+        """Whether anything was measured."""
+        return any(value is not None for value in self.values)
+
+    @property
+    def mean_expected(self) -> float | None:
+        """Mean over layers of what was expected."""
+        known = fig.known(self.expected)
+        return float(np.mean(known)) if known else None
+
+    @property
+    def excess(self) -> fig.Numbers:
+        """What is left after its expectation is subtracted."""
+        return fig.numbers(fig.array(self.values) - fig.array(self.expected))
+
+    def over(self, layers: Sequence[int]) -> Curve:
+        """Return it over other layers, with gaps for missing values."""
+        place = {layer: at for at, layer in enumerate(self.layers)}
+        values, expected, sd = (
+            tuple(many[place[layer]] if layer in place else None for layer in layers) if many else ()
+            for many in (self.values, self.expected, self.sd)
+        )
+        return replace(self, layers=tuple(layers), values=values, expected=expected, sd=sd)
+
+
+Marks: TypeAlias = tuple[fig.Mark, ...]
+Curves: TypeAlias = Mapping[str, Curve]
+"""By the name under which each is drawn."""
+
+
 def curves(
-    layers: fig.Series,
-    drawn: Mapping[str, fig.Series],
-    styles: fig.Styles | None = None,
-    expected: Mapping[str, fig.Series] | None = None,
+    drawn: Curves, styles: fig.Styles | None = None, what: str = "values", *, expected: bool = False
 ) -> tuple[fig.Lines, ...]:
-    """Draw curves over layers, each with its expectation: dark, since it may run along the curve."""
-    chosen, expected = fig.complete(styles, drawn), expected or {}
-    unknown = expected.keys() - drawn.keys()
-    if unknown:
-        raise UsageError("figure", say("problem.curves-unknown", names=str(sorted(unknown))))
-    dashes = [_EXPECTATIONS[i % len(_EXPECTATIONS)] for i in range(len(expected))]
+    """Draw curves, each with its expectation if asked for: dark, since it may run along the curve."""
+    chosen = fig.complete(styles, drawn)
     return (
         *(
-            expected_line(phrase("catalogue.expected-of", name=name), layers, values, dash)
-            for (name, values), dash in zip(expected.items(), dashes, strict=True)
+            expected_line(phrase("catalogue.expected-of", name=name), item.layers, item.expected, dash)
+            for (name, item), dash in zip(drawn.items(), cycle(_EXPECTATIONS), strict=False)
+            if expected
         ),
-        *(line(name, layers, values, chosen[name]) for name, values in drawn.items()),
+        *(line(name, item.layers, getattr(item, what), chosen[name]) for name, item in drawn.items()),
     )
 
 
@@ -70,12 +123,9 @@ def by_layer(title: str, marks: Iterable[fig.Mark], measure: str | fig.Axis, **m
     )
 
 
-def correlations(
-    title: str, layers: fig.Series, drawn: Mapping[str, fig.Series], styles: fig.Styles | None, *, n: int
-) -> fig.Panel:
+def correlations(title: str, drawn: Curves, styles: fig.Styles | None, *, n: int) -> fig.Panel:
     """Draw correlations of vectors of `n` values by layer, with the range of shuffles."""
-    chance = fig.pearson_chance(n).mark(fig.numbers(layers))
-    return by_layer(title, (chance, *curves(layers, drawn, styles)), PEARSON)
+    return by_layer(title, (fig.pearson_chance(n).mark(()), *curves(drawn, styles)), PEARSON)
 
 
 def level(value: float, label: str, axis: Any = "y") -> fig.ReferenceLine:  # noqa: ANN401  "x" or "y"
@@ -83,33 +133,11 @@ def level(value: float, label: str, axis: Any = "y") -> fig.ReferenceLine:  # no
     return fig.ReferenceLine(value=value, label=label, axis=axis, role="expectation", style=fig.EXPECTATION)
 
 
-def excess_of(cosine: Mapping[str, fig.Series], expected: Mapping[str, fig.Series]) -> dict[str, fig.Series]:
-    """Subtract expectations from cosines."""
-    return {kind: fig.array(values) - fig.array(expected[kind]) for kind, values in cosine.items()}
-
-
 def deviations(samples: Iterable[Sequence[float | None]]) -> tuple[fig.Numbers, fig.Numbers, fig.Numbers]:
     """Mean of each sample, and one standard deviation below and above it."""
     pairs = [(fig.mean(sample), fig.spread(sample)) for sample in samples]
     ends = [(None, None) if m is None or s is None else (m - s, m + s) for m, s in pairs]
     return tuple(m for m, _ in pairs), tuple(low for low, _ in ends), tuple(high for _, high in ends)
-
-
-def of_like_size(sizes: Mapping[str, float]) -> list[tuple[str, ...]]:
-    """Group what can share one scale: the largest is at most four times the smallest.
-
-    A pair of relatives correlates by 1 and strangers by 0.02: on one scale the strangers would be blank.
-    """
-    groups: list[list[str]] = []
-    for name in sorted(sizes, key=lambda name: sizes[name]):
-        if groups and sizes[name] <= _ONE_SCALE * sizes[groups[-1][0]]:
-            groups[-1].append(name)
-        else:
-            groups.append([name])
-    order = list(sizes)
-    return sorted(
-        (tuple(sorted(group, key=order.index)) for group in groups), key=lambda group: order.index(group[0])
-    )
 
 
 # -- bars ----------------------------------------------------------------------------------------------
@@ -125,9 +153,9 @@ def expected_bars(name: str, values: fig.Series, style: fig.Style = fig.EXPECTAT
     return fig.BarSeries(name=name, values=fig.numbers(values), style=style, role="expectation")
 
 
-def slim(count: int, *series: fig.BarSeries) -> fig.Bars:
+def slim(*series: fig.BarSeries) -> fig.Bars:
     """Draw many bars without gaps, named by their place."""
-    return fig.Bars(labels=fig.words(range(count)), series=series, slim=True)
+    return fig.Bars(labels=fig.words(range(len(series[0].values))), series=series, slim=True)
 
 
 # -- histograms and matrices ---------------------------------------------------------------------------

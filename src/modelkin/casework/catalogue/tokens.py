@@ -1,51 +1,19 @@
-"""How values are distributed: similarities, rows of embeddings, gains by layer, ids of tokens."""
+"""Tokens that two models share: their embedding rows, and their ids."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
-import numpy.typing as npt
-from msgspec.structs import replace
 
 from modelkin import figures as fig
 from modelkin.errors import UsageError
-from modelkin.message import Message, phrase, say
+from modelkin.message import phrase, say
 
-from ._parts import BLUE, UNTRAINED, bars, expected_line, level, shares, told
+from .parts import BLUE, bars, expected_line, shares, told
 
 _MOST = 20_000
 """More points than this are thinned for drawing; the note says so."""
-
-
-def distribution_by_type(
-    values: Mapping[str, Mapping[str, fig.Series]],
-    *,
-    measure: str,
-    chance: Mapping[str, fig.Chance],
-    reasons: Mapping[str, Message] | None = None,
-    styles: fig.Styles | None = None,
-) -> fig.Figure:
-    """Draw a histogram per kind of tensor, one colour per pair; an empty kind says why it is empty.
-
-    `values` are by kind of tensor and pair of models, over the layers; the chance of a kind is one value.
-    """
-    chosen = fig.complete(styles, [pair for pairs in values.values() for pair in pairs])
-    panels = []
-    for kind, pairs in values.items():
-        found = {pair: sample for pair, sample in pairs.items() if fig.known(fig.numbers(sample))}
-        if not found:
-            reason = (reasons or {}).get(kind, say("catalogue.no-one-shape"))
-            empty = phrase("catalogue.not-measured", measure=measure, reason=reason)
-            panels.append(told(kind, empty, height=2.3))
-            continue
-        null = chance[kind].mark(())
-        if not isinstance(null, fig.ReferenceLine):
-            raise UsageError(kind, say("problem.chance-curve"))
-        edges = fig.edges_of([*found.values(), [null.value]], bins=30)
-        marks = (fig.binned(pair, sample, edges, chosen[pair]) for pair, sample in found.items())
-        panels.append(shares(kind, (replace(null, axis="x"), *marks), measure, height=2.3))
-    return fig.Figure(title=phrase("catalogue.by-kind", measure=measure), panels=tuple(panels), columns=3)
 
 
 def row_similarity(
@@ -88,59 +56,6 @@ def row_similarity(
         ),
         columns=2,
         note=phrase("catalogue.rows-note"),
-    )
-
-
-def ridges(
-    kinds: Mapping[str, Mapping[str, fig.Matrix]],
-    *,
-    every: int = 3,
-    bins: int = 80,
-    limits: tuple[float, float] | None = None,
-    initial: float = 1.0,
-    styles: fig.Styles | None = None,
-) -> fig.Figure:
-    """Draw the distribution of the values of a vector in every third layer, models overlaid.
-
-    `kinds` has a matrix of layers by dimensions for each kind of vector and model. Within `limits` values are
-    drawn; heights count values outside too.
-    """
-    chosen = fig.complete(styles, [model for models in kinds.values() for model in models])
-    panels = []
-    for kind, models in kinds.items():
-        edges = fig.edges_of([fig.array(matrix).ravel() for matrix in models.values()], bins, limits)
-        layers = range(0, min(len(fig.array(matrix)) for matrix in models.values()), every)
-        marks = (_ridge(model, fig.array(matrix), layers, edges, chosen) for model, matrix in models.items())
-        panels.append(
-            fig.Panel(
-                title=kind,
-                marks=(level(initial, UNTRAINED, "x"), *marks),
-                x=fig.Axis(label=phrase("catalogue.value")),
-                y=fig.Axis(label=phrase("catalogue.layer")),
-                height=max(3.0, 0.24 * len(layers) + 0.8),
-            )
-        )
-    return fig.Figure(title=phrase("catalogue.values-by-layer"), panels=tuple(panels), columns=2)
-
-
-def _ridge(
-    model: str,
-    matrix: npt.NDArray[np.float64],
-    layers: Sequence[int],
-    edges: fig.Numbers,
-    styles: fig.Styles,
-) -> fig.Ridges:
-    borders = np.array(edges, dtype=float)
-    rows = [matrix[layer][np.isfinite(matrix[layer])] for layer in layers]
-    counts = [np.histogram(row, borders)[0] for row in rows]
-    pairs = list(zip(rows, counts, strict=True))
-    return fig.Ridges(
-        name=model,
-        rows=fig.words(layers),
-        edges=edges,
-        heights=tuple(fig.numbers(count / max(1, len(row)) / np.diff(borders)) for row, count in pairs),
-        outside=tuple(int(len(row) - count.sum()) for row, count in pairs),
-        style=styles[model],
     )
 
 

@@ -1,8 +1,8 @@
-"""Layers as points and surfaces in space."""
+"""Vectors of models layer by layer: surfaces, paths through space, distributions."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,12 +12,10 @@ from modelkin import figures as fig
 from modelkin.errors import UsageError
 from modelkin.message import phrase, say
 
-from ._parts import UNTRAINED
+from .parts import UNTRAINED, level
 
 
-def surfaces(
-    models: Mapping[str, fig.Matrix], *, what: str, dimensions: int = 100, initial: float | None = 1.0
-) -> fig.Figure:
+def surfaces(models: Mapping[str, fig.Matrix], *, what: str, dimensions: int = 100) -> fig.Figure:
     """Draw the first dimensions of a vector over the layers, one map per model, on one scale.
 
     Seen from above: a 3D surface hides what is behind it, and nobody can read heights off it.
@@ -25,10 +23,7 @@ def surfaces(
     shown = {model: fig.array(matrix)[:, :dimensions] for model, matrix in models.items()}
     every = np.concatenate([values.ravel() for values in shown.values()])
     value = phrase("catalogue.value")
-    if initial is None:
-        scale: fig.Scale = fig.sequential_scale(every, label=value)
-    else:
-        scale = fig.signed_scale(every, label=value, centre=initial, chance_label=UNTRAINED)
+    scale = fig.signed_scale(every, label=value, centre=1.0, chance_label=UNTRAINED)
     panels = [
         fig.Panel(
             title=model,
@@ -43,7 +38,6 @@ def surfaces(
             x=fig.Axis(label=phrase("catalogue.dimension")),
             y=fig.Axis(label=phrase("catalogue.layer")),
             height=2.8,
-            without_null="" if initial is not None else phrase("catalogue.initial-unknown"),
         )
         for model, values in shown.items()
     ]
@@ -132,4 +126,56 @@ def trajectories(
         panels=tuple(panels),
         columns=2,
         note=phrase("catalogue.trajectories-note", views=tuple(told)),
+    )
+
+
+def ridges(
+    kinds: Mapping[str, Mapping[str, fig.Matrix]],
+    *,
+    every: int = 3,
+    bins: int = 80,
+    limits: tuple[float, float] | None = None,
+    styles: fig.Styles | None = None,
+) -> fig.Figure:
+    """Draw the distribution of the values of a vector in every third layer, models overlaid.
+
+    `kinds` has a matrix of layers by dimensions for each kind of vector and model. Within `limits` values are
+    drawn; heights count values outside too.
+    """
+    chosen = fig.complete(styles, [model for models in kinds.values() for model in models])
+    panels = []
+    for kind, models in kinds.items():
+        edges = fig.edges_of([fig.array(matrix).ravel() for matrix in models.values()], bins, limits)
+        layers = range(0, min(len(fig.array(matrix)) for matrix in models.values()), every)
+        marks = (_ridge(model, fig.array(matrix), layers, edges, chosen) for model, matrix in models.items())
+        panels.append(
+            fig.Panel(
+                title=kind,
+                marks=(level(1.0, UNTRAINED, "x"), *marks),
+                x=fig.Axis(label=phrase("catalogue.value")),
+                y=fig.Axis(label=phrase("catalogue.layer")),
+                height=max(3.0, 0.24 * len(layers) + 0.8),
+            )
+        )
+    return fig.Figure(title=phrase("catalogue.values-by-layer"), panels=tuple(panels), columns=2)
+
+
+def _ridge(
+    model: str,
+    matrix: npt.NDArray[np.float64],
+    layers: Sequence[int],
+    edges: fig.Numbers,
+    styles: fig.Styles,
+) -> fig.Ridges:
+    borders = np.array(edges, dtype=float)
+    rows = [matrix[layer][np.isfinite(matrix[layer])] for layer in layers]
+    counts = [np.histogram(row, borders)[0] for row in rows]
+    pairs = list(zip(rows, counts, strict=True))
+    return fig.Ridges(
+        name=model,
+        rows=fig.words(layers),
+        edges=edges,
+        heights=tuple(fig.numbers(count / max(1, len(row)) / np.diff(borders)) for row, count in pairs),
+        outside=tuple(int(len(row) - count.sum()) for row, count in pairs),
+        style=styles[model],
     )
