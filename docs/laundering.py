@@ -3,9 +3,9 @@
 ``python docs/laundering.py`` with the extra ``lab``, a quarter of an hour on one core. The victim of
 arithmetic is `base` of the zoo, that of training the smaller `teacher` of the lookalikes; every row is
 compared with it at deep depth. Facts are kept in ``docs/laundering.json`` with the versions of the decision
-rule and of own-layers, so that a stopped run resumes, and what other versions decided is measured again.
-``--part`` measures some of it: the arithmetic takes a minute, the kept students some seconds, the rest is
-retraining. The table is written into ``docs/laundering.md``.
+rule and of own-layers, so that a stopped run resumes, and what other versions decided is measured again;
+``--again`` forgets them and measures everything. ``--part`` measures some of it: the arithmetic takes a
+minute, the students some minutes, the rest is retraining. The table is written into ``docs/laundering.md``.
 """
 
 from __future__ import annotations
@@ -13,20 +13,27 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
 from tests.casework.lab.functions import logits  # noqa: E402
-from tests.casework.lab.lookalikes import load_lookalikes, model_of  # noqa: E402
+from tests.casework.lab.lookalikes import (  # noqa: E402
+    Lookalike,
+    load_lookalikes,
+    model_of,
+    train_lookalike,
+)
 from tests.comparison.factored import factored  # noqa: E402
 from tests.places import LOOKALIKES, ZOO  # noqa: E402
 
@@ -47,6 +54,11 @@ VICTIM, RETRAINED = "base", "teacher"
 RATE, DECAY = 0.01, 1.0
 PARTS = ("arithmetic", "students", "retraining")
 TAUGHT = {"student-logits": "predictions alone", "student-all": "hidden states of all layers"}
+"""Students that are kept: they were trained for as many steps as their teacher."""
+TAUGHT_FOR = (0.25, 0.5, 1.0)
+"""Shares of the teacher's steps that students are trained for."""
+OTHER_SEED = 50
+"""What is added to the seeds of a second student."""
 Rows = NDArray[np.float32]
 
 
@@ -179,6 +191,25 @@ def retrained(model: Checkpoint, steps: int) -> Checkpoint:
     return saved(made, tokenizer)
 
 
+def students(recipe: Lookalike, what: str, own: int) -> Iterator[tuple[str, float, Callable[[], Checkpoint]]]:
+    """Yield for each student how it was taught, for which share of its teacher's steps, and how to get it."""
+    teacher = Checkpoint.read(LOOKALIKES / RETRAINED)
+    for share in TAUGHT_FOR:
+        way = f"student of {what}, from scratch, for {share:g} times its teacher's steps"
+        if round(share * own) == recipe.steps:
+            yield way, share, partial(Checkpoint.read, LOOKALIKES / recipe.name)
+        else:
+            yield way, share, partial(train_lookalike, replace(recipe, steps=round(share * own)), teacher)
+    second = replace(
+        recipe,
+        steps=own,
+        init_seed=recipe.init_seed + OTHER_SEED,
+        order_seed=recipe.order_seed + OTHER_SEED,
+    )
+    way = f"student of {what}, from scratch, for 1 times its teacher's steps, another seed"
+    yield way, 1.0, partial(train_lookalike, second, teacher)
+
+
 def loss(model: Checkpoint, corpus: str) -> float:
     """Return the mean loss per token on fixed windows of a corpus."""
     tokens = np.asarray(encode(BUILDER.tokenizer("a"), BUILDER.text(corpus)), dtype=np.int64)
@@ -215,9 +246,9 @@ def versions() -> dict[str, str]:
     return {"rule": load_rule().version, "own_layers": load_cards()["own-layers"].version}
 
 
-def measure(parts: Sequence[str], shares: Sequence[float]) -> None:
-    """Measure all ways that were not measured yet by these versions."""
-    rows = json.loads(FACTS.read_text(encoding="utf-8"))
+def measure(parts: Sequence[str], shares: Sequence[float], *, again: bool) -> None:
+    """Measure all ways that were not measured yet by these versions, or all of them."""
+    rows = [] if again else json.loads(FACTS.read_text(encoding="utf-8"))
     known = {item["way"] for item in rows if versions().items() <= item.items()}
 
     def keep(item: dict[str, Any]) -> None:
@@ -234,12 +265,11 @@ def measure(parts: Sequence[str], shares: Sequence[float]) -> None:
     teacher, recipes = Checkpoint.read(LOOKALIKES / RETRAINED), load_lookalikes()
     own = recipes[RETRAINED].steps
     for name, what in TAUGHT.items() if "students" in parts else ():
-        share = recipes[name].steps / own
-        way = f"student of {what}, from scratch, for {share:g} times its teacher's steps"
-        if way not in known:
-            made = Checkpoint.read(LOOKALIKES / name)
-            cost = {"loss_before": loss(teacher, "alpha"), "loss_after": loss(made, "alpha")}
-            keep(row(way, made, teacher, share=share, **cost))
+        for way, share, make in students(recipes[name], what, own):
+            if way not in known:
+                made = make()
+                cost = {"loss_before": loss(teacher, "alpha"), "loss_after": loss(made, "alpha")}
+                keep(row(way, made, teacher, share=share, **cost))
     for share in shares if "retraining" in parts else ():
         way = f"retrained for {share:g} times the steps of its own training"
         if way not in known:
@@ -250,22 +280,29 @@ def measure(parts: Sequence[str], shares: Sequence[float]) -> None:
 def table(rows: list[dict[str, Any]]) -> str:
     """Write rows as a table in Markdown."""
     lines = [
-        "| what was done | loss | found at deep depth | log10 p | in | rule, own-layers |",
-        "| --- | --- | --- | --- | --- | --- |",
+        "| what was done | loss | found at deep depth | log10 p | in |",
+        "| --- | --- | --- | --- | --- |",
     ]
-    ways = [*WAYS, *(item["way"] for item in sorted(rows, key=lambda item: item.get("share", 0.0)))]
-    for item in sorted(rows, key=lambda item: (item["way"].startswith("retrained"), ways.index(item["way"]))):
+    for item in sorted(rows, key=place):
         cost = f"{item['loss_after']:.2f} on the new text"
         if "loss_before" in item:
             rise = item["loss_after"] / item["loss_before"] - 1
             cost = f"{item['loss_before']:.2f} → {item['loss_after']:.2f} ({rise:+.0%})"
         found = f"`{item['reading']}`" if item.get("reading") else item["conclusion"]
         p = "" if item["log10_p"] is None else f"{round(item['log10_p'])}"
-        lines.append(
-            f"| {item['way']} | {cost} | {found} | {p} | {', '.join(item['components'])} "
-            f"| {item['rule']}, {item['own_layers']} |"
-        )
-    return "\n".join(lines)
+        lines.append(f"| {item['way']} | {cost} | {found} | {p} | {', '.join(item['components'])} |")
+    used = Counter(f"rule {item['rule']} and own-layers {item['own_layers']}" for item in rows)
+    said = ", ".join(f"{n} rows by {names}" for names, n in sorted(used.items()))
+    return "\n".join([*lines, "", f"Measured: {said}."])
+
+
+def place(item: dict[str, Any]) -> tuple[int, int, float, int]:
+    """Return where a row stands in the table: arithmetic, students by kind and steps, retraining by steps."""
+    way = item["way"]
+    if way in WAYS:
+        return 0, list(WAYS).index(way), 0.0, 0
+    kinds = [number for number, what in enumerate(TAUGHT.values()) if way.startswith(f"student of {what}")]
+    return (1, kinds[0], item["share"], len(way)) if kinds else (2, 0, item["share"], 0)
 
 
 def main() -> None:
@@ -275,10 +312,12 @@ def main() -> None:
     parser.add_argument(
         "--share", type=float, action="append", help="of its own training; repeat for several"
     )
+    parser.add_argument("--again", action="store_true", help="measure everything, whatever was measured")
     parser.add_argument("--part", action="append", choices=PARTS, help="what to measure; repeat for several")
     chosen = parser.parse_args()
     if not chosen.table:
-        measure(chosen.part or PARTS, chosen.share or [0.25, 1.0, 2.5, 5.0, 6.25, 7.5, 12.0, 20.0])
+        shares = chosen.share or [0.25, 1.0, 2.5, 5.0, 6.25, 7.5, 12.0, 20.0]
+        measure(chosen.part or PARTS, shares, again=chosen.again)
     rows = json.loads(FACTS.read_text(encoding="utf-8"))
     page = PAGE.read_text(encoding="utf-8")
     start, stop = page.index(BEGIN) + len(BEGIN), page.index(END)
