@@ -238,18 +238,36 @@ def test_the_package_knows_nothing_of_the_tests():
     ] == []
 
 
-def unexplained(path: Path, *, shared: bool = False) -> Iterator[str]:
+def is_size(value: ast.expr) -> bool:
+    """Say whether a value is a number or several: a threshold, a limit, a size. Tables hold other things."""
+    match value:
+        case ast.Constant(value=number):
+            return isinstance(number, int | float) and not isinstance(number, bool)
+        case ast.UnaryOp(operand=operand):
+            return is_size(operand)
+        case ast.BinOp(left=left, right=right):
+            return all(is_size(side) or isinstance(side, ast.Name) for side in (left, right))
+        case ast.Tuple(elts=items) | ast.List(elts=items) | ast.Set(elts=items):
+            return all(map(is_size, items))
+    return False
+
+
+def unexplained(path: Path, *, shared: bool = False, tables: bool = True) -> Iterator[str]:
     """Yield the numbers of a module that stand alone: no text below or behind them, no comment above.
 
     Parameters
     ----------
     shared
         Whether constants that stand together may share the text below the last of them.
+    tables
+        Whether numbers in tables count, too.
     """
     text = path.read_text()
     lines, body = text.splitlines(), ast.parse(text).body
     for at, node in enumerate(body):
         if not isinstance(node, ast.Assign | ast.AnnAssign) or node.value is None:
+            continue
+        if not tables and not is_size(node.value):
             continue
         targets = node.targets if isinstance(node, ast.Assign) else [node.target]
         names = {item.id for target in targets for item in ast.walk(target) if isinstance(item, ast.Name)}
@@ -292,6 +310,8 @@ EXPLAINED = {
     "casework/bench": True,
 }
 """Rooms in which every number of a module has its own text, or shares one with those above it."""
+SIZES_EXPLAINED = ("describe", "tokenizer")
+"""Rooms in which tables and names need no reason, but thresholds, limits and sizes do."""
 
 
 def test_every_threshold_has_its_reason_beside_it():
@@ -301,6 +321,12 @@ def test_every_threshold_has_its_reason_beside_it():
         for room, shared in EXPLAINED.items()
         for path in sorted((ROOT / room).rglob("*.py"))
         for name in unexplained(path, shared=shared)
+    ]
+    found += [
+        f"{room}/{name}"
+        for room in SIZES_EXPLAINED
+        for path in sorted((ROOT / room).rglob("*.py"))
+        for name in unexplained(path, tables=False)
     ]
     assert found == []
 
@@ -326,3 +352,5 @@ def test_a_threshold_without_a_reason_is_noticed(tmp_path):
     )
     assert list(unexplained(module)) == ["module.py: D", "module.py: E, F"]
     assert list(unexplained(module, shared=True)) == ["module.py: D"]
+    module.write_text('A = {1: "a"}\nB = (2, 3)\nC = -4.0 * B\nD = "five", 6\nE = f(7)\n')
+    assert list(unexplained(module, tables=False)) == ["module.py: B", "module.py: C"]

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 CONFIGS_SCHEMA = "modelkin.configs/1"
 _LONGEST = 200
+"""Characters of a value that are shown: some configs hold whole lists."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,9 @@ from modelkin.message import Message, say
 _WRAPPERS = ("text_config.", "language_config.", "llm_config.", "thinker_config.text_config.")
 """Where multimodal models keep the config of their language model."""
 _MAX_FIELDS = 4000
+"""Fields that are compared: a config made to be large must not fill a report."""
 _MAX_DEPTH = 6
+"""Objects inside objects; a deeper one is compared as a whole."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

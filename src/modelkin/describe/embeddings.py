@@ -28,9 +28,12 @@ TOKEN_FILTERS = ("all", "ASCII words", "English-like", *CLASSES)
 """Which tokens to take: all, letters a-z only (three or more), mostly ASCII, or one script."""
 ROLES = {"embedding": Role.EMBEDDING, "head": Role.OUTPUT_HEAD}
 _FEWEST = 8
+"""Rows below which a spread over rows says nothing."""
 _LISTED = 10
+"""Tokens that are listed at either end."""
 _LIMITS = tuple(say(code) for code in ("rows-copy", "rows-no-coordinates", "rows-pairings", "rows-cone"))
 _PERMUTATIONS = 999
+"""Reorderings: the smallest share that can be seen is 1 in 1,000."""
 
 Rows = npt.NDArray[np.float64]
 

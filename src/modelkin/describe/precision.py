@@ -12,7 +12,9 @@ import numpy.typing as npt
 Floats = npt.NDArray[np.float64]
 FormatName = Literal["BF16", "FP16"]
 _DRAWS: Final = 4
+"""Inputs that a norm is applied to: errors are summed over all their values."""
 _EPSILON: Final = 1e-6
+"""Added under the root, as the norms of many public models do."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -28,10 +28,15 @@ FileKind = Literal["modelling", "configuration", "tokenization", "processing", "
 MAX_FILE_BYTES = 1 << 20
 """The longest modelling files of transformers are about 200 kB."""
 _MOST_FILES = 64
+"""Files of code that are read of one repository; the rest is reported as left out."""
 _MOST_LINES = 6_000
+"""Lines of a file that are compared."""
 _MOST_LISTED = 20
+"""Names of one kind that are listed for a file."""
 _LONGEST = 200
+"""Characters of a name that are shown: its author is unknown."""
 _COMMITS = 50
+"""Commits that are reported, newest first: enough to see how a repository came about."""
 _HEAD = 6_000
 """Characters at the beginning of a file in which licence and copyright are looked for."""
 _KINDS: Mapping[str, FileKind] = {

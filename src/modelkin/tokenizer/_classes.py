@@ -46,6 +46,7 @@ _SCRIPTS = {
 }
 _WIDTHS = ("FULLWIDTH ", "HALFWIDTH ", "MODIFIER LETTER ")
 _LONGEST = 40
+"""Characters of a token that are shown, so that it fits a column of a table."""
 
 
 def shown(token: bytes) -> str:

@@ -27,8 +27,11 @@ from .relation import VocabularyRelation, explain, read_relation
 
 TOKENIZERS_SCHEMA = "modelkin.tokenizers/1"
 MAX_SETTINGS_BYTES = 4 * 1024 * 1024
+"""Of a file of settings: it is read whole, and its author is unknown."""
 _LISTED = 40
+"""Added tokens that are listed, and characters of each: a report needs examples, not all."""
 _LONGEST = 80
+"""Characters of a setting that are shown; a longer one is told by its digest."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,12 +10,16 @@ from modelkin.message import say
 from ._value import Tokenizer, TokenTable
 
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
-# Field numbers of ModelProto, ModelProto.SentencePiece and TrainerSpec.
+"""Wire types of protocol buffers."""
 _PIECES, _TRAINER = 1, 2
+"""Field numbers of ModelProto."""
 _PIECE, _TYPE = 1, 3
+"""Field numbers of ModelProto.SentencePiece."""
 _MODEL_TYPE = 3
+"""Field number of TrainerSpec."""
 _KINDS = {1: "Unigram", 2: "BPE", 3: "WordLevel", 4: "WordLevel"}
 _UNKNOWN, _CONTROL, _BYTE = 2, 3, 6
+"""Types of pieces that are no text, as sentencepiece_model.proto numbers them."""
 
 
 def read_sentencepiece(file: str, data: bytes) -> Tokenizer:

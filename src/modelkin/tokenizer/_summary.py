@@ -27,6 +27,7 @@ TOKENIZER_FILES = (
 )
 """Names under which tokenizers are published."""
 _TEXT_LIMIT = 80
+"""Characters of a name in a config: public ones are shorter, and its author is unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

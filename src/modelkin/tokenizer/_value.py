@@ -14,6 +14,7 @@ from modelkin.untrusted import JsonRefused, strict_object
 MAX_TOKENS = 1_000_000
 """The largest public vocabularies have about 260,000 tokens."""
 MAX_ID = 1 << 31
+"""Ids below it fit 32 bits with a sign."""
 _SPACE = "▁"  # the character that SentencePiece writes for a space
 _BYTE_TOKEN = re.compile(r"<0x([0-9A-Fa-f]{2})>")
 

@@ -14,10 +14,15 @@ from ._classes import shown
 Ids = npt.NDArray[np.int64]
 
 FIRST = 1000
+"""The first ids, which are compared row by row: as many as of merges."""
 _TABLE = 20
+"""Rows of them that a report shows."""
 _TOP_SHIFTS = 10
+"""Shifts that are listed, most frequent first: the published table has as many."""
 _SAMPLES = 8
+"""Tokens of a run that are shown."""
 _NEAR = 100
+"""Ids that differ by at most this count as close; results name the number."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -32,7 +32,9 @@ _RANKED = re.compile(rb"[A-Za-z0-9+/]+={0,2} \d{1,10}\r?(\n|\Z)")
 _PROTOBUF_PIECE = b"\n"  # key of field 1, a message: how every SentencePiece model begins
 _KINDS = ("BPE", "Unigram", "WordPiece", "WordLevel")
 _MAX_MERGES = 8_000_000
+"""Far more merges than tokens of any vocabulary that is read."""
 _MAX_NESTING = 8
+"""Steps inside steps; deeper ones would only cost time."""
 _PREFIX = "##"
 _RANKS_ONLY = say("no-merges-ranks")
 

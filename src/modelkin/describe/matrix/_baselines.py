@@ -47,9 +47,11 @@ TokenStacks = tuple[Stack, Stack, Message]
 FoundKey = tuple[str, str, tuple[tuple[Layer, Layer], ...]]
 """Two models, and the pairs of layers."""
 _TOKEN_DRAWS = 20
+"""Reorderings of tokens: each gives one cosine for every row, so few are many."""
 _RELATED = 0.3
 """Mean correlation over layers far above any seen between independent models (below 0.1)."""
 _TOKEN_PAIRS = 2000
+"""Random pairs of rows: enough for quantiles at 5 and 95 %."""
 _NOTHING_MEASURED = say("baseline-nothing-measured")
 _DEPENDENT = say("baseline-dependent")
 

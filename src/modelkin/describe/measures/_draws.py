@@ -19,6 +19,7 @@ Draws = Mapping[str, np.ma.MaskedArray[Any, Any]]
 MOST_VALUES = 50_000_000
 """Values of one side that all draws together may use; larger data get fewer draws."""
 FEWEST_DRAWS = 10
+"""Draws that are made however large the data: fewer show no spread."""
 
 
 def too_many_to_draw(a: Stack) -> bool:
