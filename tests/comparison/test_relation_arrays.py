@@ -242,14 +242,14 @@ def test_a_matrix_is_held_no_longer_than_it_is_used(monkeypatch):
     base = Checkpoint(config=llama_config(shape), tensors=llama_tensors(shape, seed=1))
     copy = derive.permute_mlp_units(base, rng=np.random.default_rng(5))
     held: list[int] = []
-    one = orders.Matrices._one
+    one = orders.Matrices.one
 
     def counted(self, *arguments):
         found = one(self, *arguments)
         held.append(len(self.kept))
         return found
 
-    monkeypatch.setattr(orders.Matrices, "_one", counted)
+    monkeypatch.setattr(orders.Matrices, "one", counted)
     sides = [MemorySource(item.files("F32"), name=name) for name, item in (("c", copy), ("b", base))]
     found = mk.diff(candidate=sides[0], base=sides[1], options=mk.CompareOptions(depth="deep"))
     assert {item.what for item in found.tensors} == {"equal"}
