@@ -76,7 +76,7 @@ def test_a_library_that_is_not_there_is_named(child, monkeypatch, name, method):
     monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(MissingExtra, match=name) as caught:
         getattr(child, method)()
-    assert caught.value.hint == f"pip install {name}"
+    assert caught.value.hint == f"Install it with: pip install {name}"
 
 
 def test_figures_are_drawn_by_name(child, tmp_path):
