@@ -112,8 +112,8 @@ def test_layers_that_were_repeated_face_the_ones_they_came_from(deeper):
     }
     assert layers - {(None, None)} == {(mine, theirs) for mine, theirs, _ in deeper.alignment.layers}
     assert states(block.base)["3"] == {"attention": "shared", "mlp": "shared", "norms": "together"}
-    # Gains were compared by number, so those of the two added layers were not.
-    assert states(block.candidate)["5"]["norms"] == "untested"
+    # Gains are compared by number and along the layers that were found: together that is every layer.
+    assert {states(block.candidate)[str(layer)]["norms"] for layer in range(6)} == {"together"}
 
 
 def test_a_layer_of_the_base_that_nothing_faces_is_not_shared(deeper):
