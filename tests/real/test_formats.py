@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from tests.real.published import FINE_TUNE, folder_of, published
+from tests.real.published import published
 
 import modelkin as mk
 
 
 def compared(candidate: str, base: str) -> mk.Comparison:
-    return mk.compare(candidate=reference(candidate), base=reference(base))
-
-
-def reference(key: str) -> str:
-    return str(folder_of(FINE_TUNE) if key == "sre" else published(key))
+    return mk.compare(candidate=str(published(candidate)), base=str(published(base)))
 
 
 COPIES = [
@@ -42,6 +38,10 @@ def test_a_copy_in_another_container_is_known_as_such(candidate, base, conclusio
     [
         ("sre", "minilm_int8"),
         ("sre", "minilm_onnx"),
+        ("cloneguard", "minilm"),
+        ("cloneguard", "minilm_f16"),
+        ("cloneguard", "minilm_int8"),
+        ("cloneguard", "sre"),
         ("rx_ft", "rx_pre"),
         ("rx_ft10k", "rx_pre"),
         ("rx_ft", "rx_ft10k"),
@@ -52,6 +52,13 @@ def test_a_fine_tune_is_shared_and_no_copy(candidate, base):
     assert result.verdict.conclusion.value == "shared"
     assert result.relation.kind not in ("copy", "precision-copy", "quantised-copy")
     assert candidate == "sre" or result.relation.kind == "fine-tune"
+
+
+def test_a_table_that_a_published_fine_tune_left_alone_is_named():
+    """Its card says that all-MiniLM-L6-v2 was fine-tuned; all but the token table moved."""
+    found = {finding.kind: finding for finding in compared("cloneguard", "minilm").relation.findings}
+    assert "fine-tune" in found
+    assert found["frozen"].numbers["modules"] == "embedding"
 
 
 @pytest.mark.parametrize(

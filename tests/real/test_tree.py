@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.real.published import FINE_TUNE, folder_of, published
+from tests.real.published import published
 
 from modelkin import family_forest
 
@@ -11,20 +11,21 @@ from modelkin import family_forest
 pytestmark = pytest.mark.timeout(900)
 
 COPIES = ("minilm_bin", "minilm_f16", "minilm_int8", "minilm_int8_other")
+FINE_TUNES = {"sre", "cloneguard"}
 TUNED = {"rx_ft", "rx_ft10k"}
 VERSIONS = ("quire_3_0", "quire_3_1", "quire_3_2")
 
 
 @pytest.fixture(scope="module")
 def forest():
-    models = {name: str(published(name)) for name in ("minilm", *COPIES, "rx_pre", *sorted(TUNED), *VERSIONS)}
-    return family_forest({**models, "sre": str(folder_of(FINE_TUNE))}, pairs="proposed")
+    names = ("minilm", *COPIES, *sorted(FINE_TUNES), "rx_pre", *sorted(TUNED), *VERSIONS)
+    return family_forest({name: str(published(name)) for name in names}, pairs="proposed")
 
 
 def test_families_are_those_of_the_documents(forest):
     families = {frozenset(family.members) for family in forest.families}
     assert families == {
-        frozenset({"minilm", "sre", *COPIES}),
+        frozenset({"minilm", *FINE_TUNES, *COPIES}),
         frozenset({"rx_pre", *TUNED}),
         frozenset(VERSIONS),
     }
@@ -40,6 +41,7 @@ def test_copies_and_fine_tunes_hang_on_what_they_were_made_of(forest):
         frozenset(("minilm", "minilm_int8")): "quantised-copy",
         frozenset(("minilm", "minilm_int8_other")): "quantised-copy",
         frozenset(("minilm", "sre")): "fine-tune",
+        frozenset(("minilm", "cloneguard")): "fine-tune",
         frozenset(("rx_pre", "rx_ft")): "fine-tune",
         frozenset(("rx_pre", "rx_ft10k")): "fine-tune",
     }
