@@ -57,6 +57,7 @@ def picture(figure, language):
     return Image.open(io.BytesIO(drawn["png"]))
 
 
+@pytest.mark.filterwarnings("ignore:Glyph .* missing")  # of the last picture, where no font has the letters
 def test_a_machine_without_hangul_draws_english_and_tells_korean(compared, tmp_path, monkeypatch):
     figure = comparison_figures(compared("no-evidence"))["controls"]
     monkeypatch.setattr(pen, "can_draw", lambda language: False)
