@@ -74,15 +74,9 @@ __all__ = [
 class ModelkinError(Exception):
     """Base of the tree.
 
-    Parameters
-    ----------
-    where
-        What the sentence is about: a file, a model reference; a message if it is no mere name.
-    problem
-        What was expected and what came: a message, so that a report that goes on without what failed tells it
-        in its own language.
-    hint
-        One sentence the reader can act on.
+    `where` is what the sentence is about: a file, a model reference; a message if it is no mere name.
+    `problem` is what was expected and what came: a message, so that a report that goes on without what failed
+    tells it in its own language. `hint` is one sentence the reader can act on.
     """
 
     exit_code = 70

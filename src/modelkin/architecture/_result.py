@@ -17,15 +17,11 @@ from .spec import Kind, Norm, RopeLayout, Stack
 class Segment:
     """The indices that one part of a fused tensor takes along the fused axis.
 
-    Parameters
-    ----------
-    axis
-        The fused axis, in file order.
-    offset, length, stride, n_groups
-        In each of `n_groups` groups of `stride` indices, the part takes `length`, starting at `offset`.
+    In each of `n_groups` groups of `stride` indices, the part takes `length`, starting at `offset`.
     """
 
     axis: int
+    """The fused axis, in file order."""
     offset: int
     length: int
     stride: int
@@ -44,39 +40,25 @@ class Segment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoleEntry:
-    """What a tensor, or a part of a fused tensor, is for.
-
-    Parameters
-    ----------
-    tensor
-        The full name in the checkpoint.
-    role, part, component
-        What it is for; a fused tensor has one entry per role.
-    stack
-        Decoder, encoder, or shared by both.
-    layer, expert
-        Numbers from the name, or None. Stacked experts have an axis ``experts`` and no number.
-    axes
-        For each axis in file order its spaces, slowest first.
-    segment
-        Which indices of the fused axis belong to this entry; None if the whole tensor does.
-    transposed
-        Stored input-first.
-    fixed
-        A computed table: equal bytes prove nothing.
-    """
+    """What a tensor, or a part of a fused tensor, is for; a fused tensor has one entry per role."""
 
     tensor: str
+    """The full name in the checkpoint."""
     role: Role
     part: Part
     component: Component
     stack: Stack
     layer: int | None
     expert: int | None
+    """Layer and expert are numbers from the name, or None. Stacked experts have an axis ``experts``."""
     axes: tuple[tuple[str, ...], ...]
+    """For each axis in file order its spaces, slowest first."""
     segment: Segment | None
+    """Which indices of the fused axis belong to this entry; None if the whole tensor does."""
     transposed: bool
+    """Stored input-first."""
     fixed: bool
+    """A computed table: equal bytes prove nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

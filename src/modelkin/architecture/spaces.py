@@ -19,29 +19,18 @@ Positions = Literal["rope", "learned", "sinusoidal", "alibi", "relative", "none"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Space:
-    """What the entries along an axis are.
-
-    Parameters
-    ----------
-    name
-        The word used in architecture files.
-    scope
-        The part of the model over which one reordering has to be the same.
-    exchangeable
-        Whether any order of the entries gives the same model, so that two independent trainings end in
-        unrelated orders.
-    why
-        The reason.
-    measured
-        Whether the size is read from the tensor and not from the config: vocabularies are padded, position
-        tables are offset, and neither makes it a different tensor.
-    """
+    """What the entries along an axis are."""
 
     name: str
+    """The word used in architecture files."""
     scope: Scope
+    """The part of the model over which one reordering has to be the same."""
     exchangeable: bool
+    """Whether any order gives the same model, so that two independent trainings end in unrelated orders."""
     why: Message
     measured: bool = False
+    """Whether the size is read from the tensor and not from the config: vocabularies are padded, position
+    tables are offset, and neither makes it a different tensor."""
 
 
 def _table(*spaces: Space) -> dict[str, Space]:

@@ -38,10 +38,7 @@ def demo_path(name: str) -> Path:
 def copy_demo_models(folder: Path) -> tuple[Path, ...]:
     """Copy all embedded models into a folder, one folder each, and return these.
 
-    Raises
-    ------
-    UsageError
-        One of them is there already, or the folder cannot be written.
+    Raises `UsageError` if one of them is there already, or the folder cannot be written.
     """
     for name in (*DEMO_MODELS, "zoo.json"):
         if (folder / name).exists():

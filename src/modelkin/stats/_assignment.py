@@ -11,10 +11,7 @@ Floats = npt.NDArray[np.float64]
 def best_pairing(gain: Floats) -> npt.NDArray[np.intp]:
     """Return for each row its column, each used once, so that the sum of the gains is largest.
 
-    Parameters
-    ----------
-    gain
-        A square of finite numbers.
+    The gains are a square of finite numbers.
 
     Examples
     --------

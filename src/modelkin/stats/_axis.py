@@ -104,26 +104,12 @@ def axis_test(
 
     Up to 8 units, all orders are counted and the exact p-value stands alone.
 
-    Parameters
-    ----------
-    candidate, base
-        Units by features, equally many units with equal features.
-    exchangeable
-        Whether the order of units is arbitrary in at least one model. If not (positions, tokens, rotary
-        frequencies, layers), there is nothing to test against.
-    seed
-        For drawn orders and the bootstrap. Kept in the result.
-    options
-        How units are compared; `AxisOptions` by default.
+    Candidate and base are units by features, equally many units with equal features. `exchangeable` says
+    whether the order of units is arbitrary in at least one model: if not (positions, tokens, rotary
+    frequencies, layers), there is nothing to test against. The seed, for drawn orders and the bootstrap, is
+    kept in the result. `AxisTest.log10_p` is at least log10(1/n!). With fewer than 4 usable units, or units
+    that are all equal, the test is not made.
 
-    Returns
-    -------
-    AxisTest or NotTestable
-        `AxisTest.log10_p` is at least log10(1/n!). With fewer than 4 usable units, or units that are all
-        equal, the test is not made.
-
-    Notes
-    -----
     The effect is ``T / sqrt(sum |a|^2 sum |b|^2)`` over centred units: 0 for chance, 1 for units that are
     equal up to one scale, and for units of norm 1 without a common direction the mean cosine in excess of
     chance. For joint features it is the mean correlation. With `sign_free` it is ``T / n``, the mean squared

@@ -19,15 +19,8 @@ def cross_z(candidate: Sequence[npt.ArrayLike], base: Sequence[npt.ArrayLike]) -
     The same z as `AxisTest.z`: units that are zero or not finite in one of two blocks are left out. It
     screens: a cell that is chosen for its z must be tested by `axis_test` and corrected for all cells.
 
-    Parameters
-    ----------
-    candidate, base
-        Blocks of units by features, all of one shape.
-
-    Returns
-    -------
-    array of float
-        One row for each candidate block; NaN where a block has no variation, or too few units are usable.
+    Blocks are units by features, all of one shape. The result has one row for each candidate block, with NaN
+    where a block has no variation, or too few units are usable.
     """
     shapes = {np.shape(block) for block in (*candidate, *base)}
     if len(shapes) > 1:

@@ -34,10 +34,7 @@ def shift_guard(
     still true for blocks of units that were initialised alike. Floor of p: 1/n. With few units the limit of
     the scatter is wider.
 
-    Parameters
-    ----------
-    shifted
-        The statistic at shifts 0, 1, ..., n - 1; the first is the observed one.
+    `shifted` is the statistic at shifts 0, 1, ..., n - 1; the first is the observed one.
     """
     n = len(shifted)
     others = shifted[1:] / sigma

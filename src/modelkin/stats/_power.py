@@ -47,14 +47,8 @@ def detection_limit(
     the null, which is right for effects much smaller than 1, and where similarities are not much heavier than
     normal. With too few units for the threshold there is no limit to state.
 
-    Parameters
-    ----------
-    n_units, standard_error
-        As measured: `AxisTest.n_units`, `AxisTest.standard_error`.
-    log10_alpha
-        The threshold that `AxisTest.log10_p` must fall below.
-    power
-        Chance of finding the effect, between 0 and 1.
+    `n_units` and `standard_error` are those that `AxisTest` measured; `log10_alpha` is the threshold that
+    `AxisTest.log10_p` must fall below.
     """
     if not 0.0 < standard_error < math.inf:
         raise ValueError(f"standard_error: expected a positive number, got {standard_error}")

@@ -60,17 +60,10 @@ def swap_test(
     the number of places. An exchange flips the sign of a pair's term and changes nothing else, so T is a sum
     of fixed numbers with random signs, and p is bounded by Chernoff's inequality. Floor: 2 ** (1 - pairs).
 
-    Parameters
-    ----------
-    candidate, base
-        Units by features.
-    support
-        Where values are compared, of the same shape. It may be derived from the values themselves, as long as
-        exchanging two values that both count does not change it.
-    seed
-        Of the order in which units look for partners.
-    sign_free
-        Compare squared cosines.
+    `support`, of the shape of both matrices (units by features), says where values are compared. It may be
+    derived from the values themselves, as long as exchanging two values that both count does not change it.
+    The seed is that of the order in which units look for partners. If `sign_free`, squared cosines are
+    compared.
     """
     if candidate.shape != base.shape or candidate.shape != support.shape:
         raise ValueError(

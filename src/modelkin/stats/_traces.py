@@ -43,17 +43,9 @@ def trace_test(similarities: Sequence[Array]) -> TraceTest | None:
 
     Null hypothesis: every order of the units of each set is equally likely, independently of the others.
 
-    Parameters
-    ----------
-    similarities
-        Square, with row and column means of zero, one for each set of units. Each is scaled to a variance of
-        1 first, so that no set outweighs the others.
-
-    Returns
-    -------
-    TraceTest or None
-        None if nothing varies. The bound is that of `TailBound`, added up over sets: at least the product
-        of all 1/n!.
+    Similarities are square, with row and column means of zero, one for each set of units. Each is scaled to a
+    variance of 1 first, so that no set outweighs the others. The bound is that of `TailBound`, added up over
+    sets: at least the product of all 1/n!. The result is None if nothing varies.
 
     Examples
     --------

@@ -57,18 +57,10 @@ def joint_features(
     Each column is centred and scaled to unit variance, so that `AxisTest.effect` is the mean correlation;
     `axis_test` is then called with ``unit_rows=False``.
 
-    Parameters
-    ----------
-    candidate, base
-        Equally many vectors of equal length; number k of one is compared with number k of the other.
-    rank_normalise
-        Replace values by the normal quantiles of their ranks first, so that a few outlier dimensions cannot
-        make a correlation.
-
-    Returns
-    -------
-    JointFeatures or NotTestable
-        Pairs in which a vector is constant, or not finite, are skipped; if none is left, there is no test.
+    Vector k of one model is compared with vector k of the other, of equal length. `rank_normalise` replaces
+    values by the normal quantiles of their ranks first, so that a few outlier dimensions cannot make a
+    correlation. Pairs in which a vector is constant, or not finite, are skipped; if none is left, there is no
+    test.
     """
     if len(candidate) != len(base):
         raise ValueError(f"base: expected {len(candidate)} vectors, as candidate has, got {len(base)}")

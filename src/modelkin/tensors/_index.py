@@ -85,19 +85,9 @@ class TensorInfo:
 class TensorIndex(Mapping[str, TensorInfo]):
     """All tensors of a model, by name in sorted order. Immutable.
 
-    Parameters
-    ----------
-    tensors
-        In any order, of any number of files.
-    unlisted
-        Names of tensors that a shard holds although the shard index does not list them.
-    more_files
-        Files that hold parts of tensors whose largest part is elsewhere.
-
-    Raises
-    ------
-    ValueError
-        Two tensors of one name.
+    `unlisted` are names of tensors that a shard holds although the shard index does not list them;
+    `more_files` hold parts of tensors whose largest part is elsewhere. Two tensors of one name are a
+    `ValueError`.
     """
 
     __slots__ = ("_by_name", "_more_files", "_unlisted")

@@ -14,10 +14,7 @@ def visible(text: str, *, keep: str = "") -> str:
 
     Unescaped, they could clear the screen, hide a line or reverse it.
 
-    Parameters
-    ----------
-    keep
-        Characters that stay as they are, such as line breaks.
+    Characters in `keep`, such as line breaks, stay as they are.
 
     Examples
     --------

@@ -110,12 +110,8 @@ def facing_layers_of(
 ) -> PairedLayers:
     """Find layers that repeat within a model: they would both teach coordinates and be tested in them.
 
-    Parameters
-    ----------
-    candidate, base
-        Units of layers that are assumed to face each other, pair by pair.
-    base_numbers
-        Which layers of the base these are; the same one may face several.
+    `candidate` and `base` are units of layers that are assumed to face each other, pair by pair;
+    `base_numbers` says which layers of the base these are, and the same one may face several.
     """
     n = len(candidate)
     same = list(range(n))
@@ -161,18 +157,9 @@ def contrast_in(
     read, only close ones count from the start: most partners are missing, and the next best is a different
     unit.
 
-    Parameters
-    ----------
-    layers
-        All of them: layers that are not tested serve as mismatched ones.
-    matrix
-        The map; None for coordinates as they are.
-    tested
-        Pairs of layers that the map was not learned from.
-    enough
-        Whether these coordinates are the right ones.
-    learned
-        What the map was learned from.
+    `matrix` is the map, None for coordinates as they are, and `learned` what it was learned from; `tested`
+    are pairs of layers that it was not learned from, and all other layers serve as mismatched ones. `enough`
+    says whether these coordinates are the right ones.
     """
     mine = [_Looked.at(units, matrix) for units in layers.candidate]
     theirs = [_Looked.at(units, None if matrix is None else matrix.T) for units in layers.base]
@@ -206,12 +193,7 @@ def contrast_in(
 def learner_of_units(layers: PairedLayers, *, start: Array | None = None) -> Learner:
     """Return what learns coordinates from the units of some of these layers.
 
-    Parameters
-    ----------
-    layers
-        Facing layers.
-    start
-        A first guess of the map, if there is one.
+    The layers face each other. `start` is a first guess of the map, if there is one.
     """
 
     def learn(fold: Sequence[int]) -> LearnedMap | None:
@@ -231,14 +213,8 @@ def contrasts_of_folds(
 
     Divisions are tried until one of them shows enough; in each of them every layer is measured once.
 
-    Parameters
-    ----------
-    layers
-        Facing layers.
-    learn
-        Learns coordinates from some of them.
-    enough
-        Whether these coordinates are the right ones.
+    `learn` learns coordinates from some of the facing layers, and `enough` says whether these coordinates are
+    the right ones.
     """
     found: list[list[ContrastOfLayers]] = []
     for both in divisions_of(layers):

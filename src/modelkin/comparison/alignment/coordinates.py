@@ -91,12 +91,8 @@ def learn_map(
 ) -> LearnedMap | None:
     """Learn a map from layers that are assumed to face each other, in order; None if too few units match.
 
-    Parameters
-    ----------
-    candidate, base
-        Units of such layers, equally many layers.
-    start
-        A first guess of the map, if there is one; else units are matched by their invariants.
+    Both have equally many layers. `start` is a first guess of the map; without it, units are matched by their
+    invariants.
     """
     pairs = [(_some(a), b) for a, b in zip(candidate, base, strict=True)]
     matches = [mutual_nearest(*_common(a, b)) for a, b in pairs] if start is None else None
@@ -141,10 +137,7 @@ def permutation_of_gains(candidate: npt.ArrayLike, base: npt.ArrayLike) -> Array
 
     Each residual dimension has one gain in every norm. Gains say nothing about signs.
 
-    Parameters
-    ----------
-    candidate, base
-        Norms by dimensions, the same norms of both models.
+    Both are norms by dimensions, the same norms of both models.
     """
     if 0 in (np.size(candidate), np.size(base)):
         return None

@@ -48,12 +48,7 @@ def frame_of_key_rows(
 ) -> Frame | None:
     """Learn a map from key matrices, which are freed; None if its fit is too low.
 
-    Parameters
-    ----------
-    candidate, base, head_width
-        As for `key_rows`.
-    seed
-        Divides the rows into those to learn from and those held out.
+    The matrices are those of `key_rows`. The seed divides rows into those to learn from and those held out.
     """
     rows = key_rows(candidate, base, head_width=head_width)
     candidate.clear()
@@ -84,13 +79,8 @@ def key_rows(
 ) -> tuple[Array, Array] | None:
     """Return rows of both models that belong together; None if too few heads are found again.
 
-    Parameters
-    ----------
-    candidate, base
-        Key matrices of layers that are assumed to face each other: dimensions of heads by the residual
-        stream, with the gain in front folded in.
-    head_width
-        Dimensions of a head.
+    Key matrices of layers that are assumed to face each other are dimensions of heads by the residual stream,
+    with the gain in front folded in; a head has `head_width` dimensions.
     """
     mine, theirs = ([_pairs(rows, head_width) for rows in side] for side in (candidate, base))
     heads = list(_found_heads(mine, theirs))

@@ -102,18 +102,9 @@ def as_units(
 ) -> LayerUnits:
     """Make units from what was read: those that are zero or not finite in any row are left out.
 
-    Parameters
-    ----------
-    kind
-        What the rows are.
-    rows
-        One matrix per role, units by residual dimensions.
-    extra
-        One more invariant of each unit.
-    centred
-        Whether the model subtracts the mean of the residual stream, so that the mean carries no information.
-    read
-        Share of the layer's units that these are.
+    `rows` has one matrix per role, units by residual dimensions; `extra` is one more invariant of each unit,
+    and `read` the share of the layer's units that these are. A `centred` model subtracts the mean of the
+    residual stream, so that the mean carries no information.
     """
     held = [np.asarray(matrix, dtype=np.float32) for matrix in rows]
     digests = _digests(held[:2])

@@ -72,12 +72,8 @@ def layer_path(scores: npt.ArrayLike, *, threshold: float) -> tuple[int | None, 
     next column costs a little. Steps back are allowed, since up-scaling repeats layers (0 1 2 3 2 3 4 5), and
     so are gaps on both sides.
 
-    Parameters
-    ----------
-    scores
-        z of every cell, NaN if there is none. The sign does not matter.
-    threshold
-        Cells below it are not paired.
+    Scores are the z of every cell, NaN if there is none; their sign does not matter. Cells below the
+    threshold are not paired.
 
     >>> layer_path([[9, 0, 0], [0, 8, 1], [0, 9, 0], [0, 0, 0.5]], threshold=4.0)
     (0, 1, 1, None)

@@ -109,19 +109,9 @@ def find_frame(
     empty. A rotation of equal widths is not tried if distances among rows, which no rotation changes, have
     nothing in common.
 
-    Parameters
-    ----------
-    candidate, base
-        Rows that belong together, equally many.
-    learned_from
-        What they are.
-    seed
-        Divides the rows into those to learn from and those held out: halves, if there are enough.
-
-    Returns
-    -------
-    Frame or Message
-        A reason, if there are too few usable rows.
+    Rows of the same number belong together; `learned_from` says what they are. The seed divides them into
+    those to learn from and those held out: halves, if there are enough. If too few are usable, the result is
+    the reason.
     """
     mine, theirs = (np.asarray(rows, dtype=np.float32) for rows in (candidate, base))
     del candidate, base  # wide models have rows of gigabytes: each copy goes when the next is made
@@ -171,12 +161,7 @@ def find_frame(
 def enough_rows(width: int, *, most: int) -> int:
     """Return how many rows a map of this many dimensions is learned from and checked on.
 
-    Parameters
-    ----------
-    width
-        Dimensions.
-    most
-        Rows per dimension, if dimensions are few.
+    If dimensions are few, that is `most` rows for each.
     """
     return min(most * width, int(_ROWS_A_DIMENSION * width) + _CHECKED)
 
@@ -187,13 +172,8 @@ def polar_factor(matrix: npt.NDArray[np.floating], *, rank: int | None = None) -
     Directions that the matrix does not determine (smaller than 10^-8 of the largest, in wide matrices) may
     come out as zero.
 
-    Parameters
-    ----------
-    matrix
-        To which it is nearest.
-    rank
-        How many directions the matrix can determine, where these are not all: the rest of it is rounding, and
-        comes out as zero.
+    `rank` is how many directions the matrix can determine, where these are not all: the rest of it is
+    rounding, and comes out as zero.
     """
     if min(matrix.shape) <= _SMALL:
         left, _, right = np.linalg.svd(np.asarray(matrix, dtype=np.float64), full_matrices=False)

@@ -38,15 +38,9 @@ def match_units(
     Not an assignment: two candidate units may take the same base unit, as copies in an up-cycled mixture do.
     Where the best matches are all different they are the optimal assignment as well.
 
-    Parameters
-    ----------
-    candidate, base
-        Units by features, any numbers of units.
-    seed
-        Breaks ties at random. Always taking the first would suggest an order where there is none, and the
-        same one in every matching.
-    sign_free
-        Compare sizes of cosines, for units whose sign is free.
+    Both are units by features, any numbers of units. The seed breaks ties at random: always taking the first
+    would suggest an order where there is none, and the same one in every matching. If `sign_free`, the sign
+    of a unit means nothing, and sizes of cosines are compared.
     """
     mine, theirs = _unit_rows(candidate), np.asarray(base, dtype=np.float32)
     norms = np.sqrt(np.einsum("ij,ij->i", theirs, theirs, dtype=np.float64))

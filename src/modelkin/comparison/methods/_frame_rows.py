@@ -79,13 +79,8 @@ def untouched_layers(
     tested. One model without the copy is enough: the order of its units is independent of everything the map
     was learned from.
 
-    Parameters
-    ----------
-    layers
-        Their numbers.
-    learned, left
-        Units of the layers the map was learned from, the first `COPY_UNITS` at least, and of `layers`;
-        candidate and base.
+    `learned` are units of the layers that the map was learned from, the first `COPY_UNITS` at least, and
+    `left` those of `layers`; both of candidate and base.
     """
     copied = [_copies(mine, theirs) for mine, theirs in zip(learned, left, strict=True)]
     return frozenset(layer for layer, *both in zip(layers, *copied, strict=True) if not all(both))

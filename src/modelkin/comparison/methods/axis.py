@@ -55,12 +55,8 @@ def as_evidence(
 ) -> Tested | Skipped:
     """Wrap a result with what the method knows about it.
 
-    Parameters
-    ----------
-    chosen_from
-        Number of tests that this one was picked from; p-values are corrected for it (Bonferroni).
-    reordered
-        Whether the units that face each other have different numbers.
+    The test was picked from `chosen_from` tests, and p-values are corrected for that (Bonferroni). If
+    `reordered`, units that face each other have different numbers.
     """
     if isinstance(result, NotTestable):
         return method.skip(result.reason, **where)
@@ -119,10 +115,7 @@ def unit_evidence(
     both models have zeros or sizes in the same places, or an initialisation common to all layers, the test
     claims no more than what is left beyond these.
 
-    Parameters
-    ----------
-    others
-        The same units in layers that do not face each other, if they were read.
+    `others` are the same units in layers that do not face each other, if they were read.
     """
     if is_tied(rows[0]) and is_tied(rows[1]):
         return method.skip(TIED, **where)

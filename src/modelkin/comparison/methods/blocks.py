@@ -66,17 +66,8 @@ def unit_block(
 ) -> UnitBlock:
     """Plan the reading of some units of one tensor.
 
-    Parameters
-    ----------
-    entry, info
-        What the tensor is for, and where it is.
-    space
-        The space whose indices are the units.
-    choice
-        Which units. Numbers count along the whole axis: for ``kv_heads * v_dim`` unit 130 of heads of 128
-        is the third dimension of the second head.
-    expert
-        For stacked experts, which one.
+    The units are indices of `space`, and are counted along the whole axis: for ``kv_heads * v_dim``, unit 130
+    of heads of 128 is the third dimension of the second head. `expert` says which one of stacked experts.
     """
     axis = unit_axis(entry, space)
     if axis is None:

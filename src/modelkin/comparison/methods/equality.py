@@ -61,12 +61,7 @@ def count_equal(
     constant ones are left out: gains that are all one and biases that are all zero are equal even between
     strangers.
 
-    Parameters
-    ----------
-    candidate, base
-        The same slices of both models, decoded.
-    dtypes
-        How they are stored.
+    Both are the same slices, decoded; `dtypes` says how they are stored.
     """
     total = EqualityCount()
     for mine, theirs in zip(candidate, base, strict=True):
@@ -110,14 +105,7 @@ def code_step(dtype: str) -> float | None:
 def share_within(candidate: Array, base: Array, *, steps: float, largest: float | None = None) -> float:
     """Return the share of values that differ by at most a fraction of the largest magnitude.
 
-    Parameters
-    ----------
-    candidate, base
-        Rows of both models.
-    steps
-        The fraction.
-    largest
-        The largest magnitude; by default that of each row.
+    The fraction is `steps`. The largest magnitude is that of each row, if it is not given.
     """
     by_row = np.maximum(np.abs(candidate).max(axis=-1), np.abs(base).max(axis=-1))[..., None]
     near = np.abs(candidate - base) <= steps * (by_row if largest is None else largest)

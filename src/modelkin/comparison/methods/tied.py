@@ -41,14 +41,9 @@ def is_tied(
     numbering, and an order test would take it for a common origin. In an ordinary model the place of a unit's
     strongest feature has nothing to do with its own.
 
-    Parameters
-    ----------
-    rows
-        One row per unit.
-    units, features
-        Numbers of rows and columns in the model, if not counted from 0.
-    width
-        Size of the space that features live in; as many as there are columns, if not given.
+    Each row is a unit. `units` and `features` are the numbers of rows and columns in the model, if these are
+    not counted from 0; `width` is the size of the space that features live in, if there are more than
+    columns.
     """
     values = np.asarray(rows)
     usable, strongest = _strongest(values)

@@ -145,15 +145,12 @@ def parse_role(text: str) -> RoleChoice:
     of checkpoints (``q_proj``, ``input-norm``, ``post-norm``) are understood; ``input-minus-post`` is the
     difference of both norms.
 
+    Raises `BadSelection` if there is no such role.
+
     Examples
     --------
     >>> parse_role("input-norm").label, parse_role("input-minus-post").label, parse_role("expert-up#3").label
     ('attention_norm', 'attention_norm_minus_mlp_norm', 'expert_up#3')
-
-    Raises
-    ------
-    BadSelection
-        No such role.
     """
     plain = text.strip().lower().replace("-", "_")
     if plain == "input_minus_post":
@@ -180,15 +177,12 @@ def parse_role(text: str) -> RoleChoice:
 def parse_layer_list(text: str) -> tuple[int, ...]:
     """Read a list of layers such as ``0-10,20,30-35``; the order matters if layers are paired by position.
 
+    Raises `BadSelection` if it is not such a list.
+
     Examples
     --------
     >>> parse_layer_list("8,0-3, 2")
     (8, 0, 1, 2, 3)
-
-    Raises
-    ------
-    BadSelection
-        It is not such a list.
     """
     found: dict[int, None] = {}
     for item in text.split(","):

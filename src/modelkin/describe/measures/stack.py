@@ -83,13 +83,9 @@ def _by_place(function: Callable[[Stack], _Array]) -> cached_property[_Array]:
 class Stack:
     """Vectors as rows, with their features. Treat it as read-only.
 
-    Parameters
-    ----------
-    rows
-        Vectors of one length, of any kind of number.
-    formats
-        How the rows are stored (``BF16``, ``F16``, ``F32``, ...): one name for all or one for each; only
-        measures in steps of the format need it.
+    Rows are vectors of one length, of any kind of number. `formats` says how they are stored (``BF16``,
+    ``F16``, ``F32``, ...), with one name for all or one for each; only measures in steps of the format need
+    it.
 
     Examples
     --------
