@@ -1,6 +1,6 @@
 """One file per method: what to read of two models, and what it says about a common origin."""
 
-from modelkin.comparison.methods._frame_rows import COPY_UNITS, frame_rows, untouched_layers
+from modelkin.comparison.methods._frame_rows import COPY_UNITS, frame_rows, key_matrices, untouched_layers
 from modelkin.comparison.methods._gains import acting_gain
 from modelkin.comparison.methods._interface import (
     Factors,
@@ -12,7 +12,6 @@ from modelkin.comparison.methods._interface import (
     Side,
     Stage,
 )
-from modelkin.comparison.methods._key_rows import key_matrices
 from modelkin.comparison.methods._layer_choice import whole_layers_fit
 from modelkin.comparison.methods._result import (
     EQUAL_VALUES,

@@ -1,4 +1,4 @@
-"""Rows to learn a map of the residual streams from, and the layers that may be tested in it afterwards."""
+"""Rows to learn a map of the residual streams from, units or keys; and which layers may be tested in it."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from modelkin.stats import cross_z
 from modelkin.tensors import Array
 
 from ._interface import Pair, Part
+from ._layer_parts import KeyMatrix, key_matrix
 from ._sketch import RowSource, mlp_reader, rows_part
 from .blocks import spread
 
@@ -25,6 +26,11 @@ _COPY_Z = 5.0
 """z from which a layer counts as a copy of another in its own model. Both models must have the copy."""
 COPY_UNITS = 128
 """Units of a layer used to detect that."""
+_KEY_SHARE = 0.1
+"""Of the byte allowance for key matrices: two layers of a 7B model, four of a 70B one with eight groups of
+heads."""
+_KEYS_A_DIMENSION = 3
+"""Rows of keys for few dimensions, as with tokens."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,3 +129,37 @@ def _parts(
         for at, side in enumerate(pair.sides)
     )
     return mine, theirs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyMatrices:
+    """Key matrices of layers that are assumed to face each other."""
+
+    candidate: tuple[Part, ...]
+    base: tuple[Part, ...]
+    pairs: tuple[tuple[int, int], ...]
+    """The layers."""
+    head_width: int
+
+
+def key_matrices(pair: Pair) -> KeyMatrices | None:
+    """Plan as few layers as give enough rows, spread over the depth; None if no keys can be paired."""
+    found = {(i, j): both for i, j in pair.layer_pairs if (both := _facing_keys(pair, i, j)) is not None}
+    n_rows = enough_rows(max(size or 0 for size in pair.widths), most=_KEYS_A_DIMENSION)
+    allowance = int(_KEY_SHARE * pair.byte_allowance)
+    for n_layers in range(len(found), 0, -1):
+        pairs = tuple(list(found)[at] for at in spread(len(found), n_layers))
+        chosen = [found[layers] for layers in pairs]
+        costs = [sum(both[at].cost() for both in chosen) for at in (0, 1)]
+        fewest = min(sum(both[at].source.n_units for both in chosen[1:]) for at in (0, 1))
+        if max(costs) <= allowance and (fewest < n_rows or n_layers == 1):
+            mine, theirs = (
+                tuple(both[at].part(side) for both in chosen) for at, side in enumerate(pair.sides)
+            )
+            return KeyMatrices(candidate=mine, base=theirs, pairs=pairs, head_width=chosen[0][0].width)
+    return None
+
+
+def _facing_keys(pair: Pair, layer: int, facing: int) -> tuple[KeyMatrix, KeyMatrix] | None:
+    mine, theirs = key_matrix(pair.candidate, layer), key_matrix(pair.base, facing)
+    return None if mine is None or theirs is None or mine.width != theirs.width else (mine, theirs)
