@@ -16,9 +16,7 @@ from tests.places import DOCS, ROOT
 import modelkin as mk
 from modelkin.cli.compare import FORMS
 from modelkin.document import comparison_as
-from modelkin.document.formats.badge import badge_svg
-from modelkin.document.formats.card import model_card
-from modelkin.document.formats.comparison import FORMATS, comparison_sarif
+from modelkin.document.formats.comparison import FORMATS, badge_svg, comparison_sarif, model_card
 from modelkin.document.formats.cyclonedx import ml_bom
 from modelkin.document.formats.home import HOME
 from modelkin.document.formats.sarif import SarifFinding, SarifRule, sarif_log
