@@ -17,10 +17,7 @@ _LONGEST = 120
 
 def family_map(index: AtlasIndex, language: Language) -> Html:
     """Draw the map: a search box, the canvas, what is under the pointer, and the data."""
-
-    def said(key: str) -> str:
-        return language.say(f"atlas.{key}")
-
+    said = language.of("atlas")
     search = element(
         "form",
         element("label", said("search"), for_="search"),

@@ -149,15 +149,8 @@ def _by_tensor(tensors: Sequence[TensorChange], language: Language) -> Block:
         for item in tensors
     ]
     titles = (
-        "tensor",
-        "changed",
-        "change",
-        "in_steps",
-        "share_changed",
-        "rank",
-        "over_chance",
-        "bits",
-        "zeros",
+        *("tensor", "changed", "change", "in_steps", "share_changed"),
+        *("rank", "over_chance", "bits", "zeros"),
     )
     return table(labels(language, *titles), rows, numeric=(2, 3, 4, 5, 6, 7, 8))
 

@@ -39,9 +39,7 @@ def merge_view(
 
 
 def _blocks(found: MergeResult, language: Language, *, every_tensor: bool) -> Iterator[Block]:
-    def said(key: str, **values: str) -> str:
-        return language.say(f"merge.{key}", **values)
-
+    said = language.of("merge")
     yield Heading(said("question", candidate=found.candidate.ref), 1)
     headline = said(f"conclusion-{found.conclusion}")
     yield Card(
@@ -98,9 +96,7 @@ def _weights(found: MergeResult, language: Language) -> Table:
 
 
 def _fit(found: MergeResult, language: Language) -> Facts:
-    def said(key: str) -> str:
-        return language.say(f"merge.{key}")
-
+    said = language.of("merge")
     rows: list[tuple[str, Text]] = [(said("conclusion"), said(f"conclusion-{found.conclusion}"))]
     if found.method is not None:
         rows.append((said("method"), language.say(f"message.merge-method-{found.method}")))

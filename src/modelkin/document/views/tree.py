@@ -30,9 +30,7 @@ def tree_view(
 
 
 def _blocks(found: FamilyForest, language: Language, *, every_pair: bool) -> Iterator[Block]:
-    def said(key: str, **values: str) -> str:
-        return language.say(f"tree.{key}", **values)
-
+    said = language.of("tree")
     yield Heading(said("question"), 1)
     families = str(len(found.families))
     yield Card(
