@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+from typing import Any
+
+import numpy as np
 
 from modelkin.comparison.verdict import Conclusion, load_rule
 from modelkin.stats import NotTestable, needed_z
@@ -10,10 +13,10 @@ from modelkin.tokenizer import known_pairs
 
 from .facts import WIDTH, PublishedFacts
 from .matrices import router_z, same_bytes
-from .record import Case, Chapter
+from .record import Case, Chapter, plain_number
 from .together import joint_mean, named
 
-Values = dict[str, float | int | str]
+Values = dict[str, Any]
 
 
 def judged(key: str, effect: float | None, values: Values, *, looks: int = 1) -> Case:
@@ -30,24 +33,19 @@ def judged(key: str, effect: float | None, values: Values, *, looks: int = 1) ->
     rule = load_rule()
     needed = needed_z(n_units=WIDTH, log10_alpha=rule.log10_p - math.log10(looks))
     assert not isinstance(needed, NotTestable)  # 4096 dimensions have enough orders
-    if effect is None:
-        return Case(
-            key=key,
-            conclusion=Conclusion.NOT_TESTABLE,
-            effect=effect,
-            sure_z=None,
-            needed_z=None,
-            values=values,
-        )
-    z = abs(effect) * math.sqrt(WIDTH - 1)
-    found = z >= needed and abs(effect) > rule.effect_floor
+    z = None if effect is None else abs(float(effect)) * math.sqrt(WIDTH - 1)
+    if effect is None or z is None:
+        answer = Conclusion.NOT_TESTABLE
+    else:
+        found = z >= needed and abs(effect) > rule.effect_floor
+        answer = Conclusion.SHARED if found else Conclusion.NO_EVIDENCE
     return Case(
         key=key,
-        conclusion=Conclusion.SHARED if found else Conclusion.NO_EVIDENCE,
-        effect=effect,
+        conclusion=answer,
+        effect=plain_number(effect),
         sure_z=z,
-        needed_z=needed,
-        values=values,
+        needed_z=None if effect is None else needed,
+        values={name: plain_number(value) for name, value in values.items()},
     )
 
 
@@ -65,83 +63,53 @@ def all_cases(facts: PublishedFacts) -> tuple[Case, ...]:
 
 def _norm_cases(facts: PublishedFacts) -> tuple[Case, ...]:
     cases = []
-    known = named(facts, "diagonal_pearson")
     for key, role in (("V1", "input"), ("V2", "post")):
         norms = facts.norms[role]
-        most = float(norms.pearson[abs(norms.pearson).argmax()])
+        most = norms.pearson[abs(norms.pearson).argmax()]
         values: Values = {
-            "cosine": float(norms.cosine.mean()),
-            "expected": float(norms.expected.mean()),
-            "pearson": float(norms.pearson.mean()),
+            "cosine": norms.cosine.mean(),
+            "expected": norms.expected.mean(),
+            "pearson": norms.pearson.mean(),
             "most": most,
-            "control": known["GLM-Phi"],
+            "control": named(facts, "diagonal_pearson")["GLM-Phi"],
         }
         cases.append(judged(key, most, values, looks=len(norms.layers)))
     return tuple(cases)
 
 
 def _tensor_cases(facts: PublishedFacts) -> tuple[Case, ...]:
-    sampled = {name: facts.window(name, "cosine") for name in ("k", "v")}
-    z = max(float(abs(facts.window(name, "z")).max()) for name in sampled)
-    largest = max(float(abs(values).max()) for values in sampled.values())
-    router = facts.router
+    sampled, z = (
+        np.concatenate([facts.window(name, column) for name in ("k", "v")]) for column in ("cosine", "z")
+    )
+    largest, router = abs(sampled).max(), facts.router
     rows = facts.embedding_rows["cosine"]
+    windows: Values = {"naive_z": abs(z).max(), "cosine": largest, "tensors": len(sampled)}
+    routers: Values = {
+        "pearson": router["pearson"].mean(),
+        "naive_z": router_z(facts).max(),
+        "matched": router["matched"].mean(),
+    }
+    tokens: Values = {"mean": rows.mean(), "std": rows.std(), "chance": 1.0 / math.sqrt(WIDTH)}
     return (
-        judged(
-            "V3",
-            largest,
-            {"naive_z": z, "cosine": largest, "tensors": sum(len(values) for values in sampled.values())},
-            looks=sum(len(values) for values in sampled.values()),
-        ),
-        judged(
-            "V4",
-            float(router["pearson"].max()),
-            {
-                "pearson": float(router["pearson"].mean()),
-                "naive_z": float(router_z(facts).max()),
-                "matched": float(router["matched"].mean()),
-            },
-            looks=len(router["pearson"]),
-        ),
-        judged(
-            "V5",
-            float(rows.mean()),
-            {"mean": float(rows.mean()), "std": float(rows.std()), "chance": 1.0 / math.sqrt(WIDTH)},
-        ),
+        judged("V3", largest, windows, looks=len(sampled)),
+        judged("V4", router["pearson"].max(), routers, looks=len(router["pearson"])),
+        judged("V5", rows.mean(), tokens),
     )
 
 
 def _control_cases(facts: PublishedFacts) -> tuple[Case, ...]:
-    facing = facts.abs_pearson["GLM-INTELLECT"].facing
+    related = facts.abs_pearson["GLM-INTELLECT"].facing.mean()
     changed = facts.single["changed"]["per_cent"]
     cosines = named(facts, "layer_10_cosine")
-    within = facts.three_models
+    within = {model: facts.three_models["pearson", "10-20", "input", model] for model in ("solar", "glm")}
+    near = facts.three_models["cosine", "10-20", "input", "solar"]
     norms = facts.norms["input"]
+    first = {"cosine": norms.cosine[0], "expected": norms.expected[0], "pearson": norms.pearson[0]}
     return (
-        judged(
-            "V6",
-            float(facing.mean()),
-            {"pearson": float(facing.mean()), "first": changed[0], "last": changed[-1]},
-        ),
+        judged("V6", related, {"pearson": related, "first": changed[0], "last": changed[-1]}),
         judged("V7", None, {"yi": cosines["Yi-6B-Yi-9B"], "mistral": cosines["Mixtral-Mistral"]}),
-        judged(
-            "V8",
-            within["pearson", "10-20", "input", "solar"],
-            {
-                "solar": within["pearson", "10-20", "input", "solar"],
-                "glm": within["pearson", "10-20", "input", "glm"],
-                "cosine": within["cosine", "10-20", "input", "solar"],
-            },
-        ),
-        judged(
-            "V9",
-            float(norms.pearson[0]),
-            {
-                "cosine": float(norms.cosine[0]),
-                "expected": float(norms.expected[0]),
-                "pearson": float(norms.pearson[0]),
-            },
-        ),
+        judged("V8", within["solar"], {**within, "cosine": near}),
+        judged("V9", first["pearson"], first),
     )
 
 
@@ -150,28 +118,20 @@ def _other_cases(facts: PublishedFacts) -> tuple[Case, ...]:
     void = facts.single["void_controls"][0]
     equal, compared = same_bytes(facts)
     tokens = facts.single["tokenizers"]
-    jaccard = tokens["shared"] / (tokens["solar_tokens"] + tokens["glm_tokens"] - tokens["shared"])
-    separate = [pair.jaccard for pair in known_pairs() if pair.relation == "separate"]
+    vocabularies: Values = {
+        "jaccard": tokens["shared"] / (tokens["solar_tokens"] + tokens["glm_tokens"] - tokens["shared"]),
+        "separate": max(pair.jaccard for pair in known_pairs() if pair.relation == "separate"),
+        "merges": tokens["first_1000_merges_in_place"],
+        "run": tokens["byte_run"],
+    }
     joint = joint_mean(facts, "input")
+    layers = {name: getattr(joint, name) for name in ("naive_z", "joint_z", "sure_z", "mean")}
     return (
         judged("V10", random["pearson"], {"cosine": random["cosine"], "pearson": random["pearson"]}),
         judged("V11", None, {"model": void["model"], "width": void["width"], "wanted": WIDTH}),
         judged("V12", None, {"equal": equal, "compared": compared}),
-        judged(
-            "V13",
-            None,
-            {
-                "jaccard": jaccard,
-                "separate": max(separate),
-                "merges": tokens["first_1000_merges_in_place"],
-                "run": tokens["byte_run"],
-            },
-        ),
-        judged(
-            "V14",
-            joint.mean,
-            {"naive_z": joint.naive_z, "joint_z": joint.joint_z, "sure_z": joint.sure_z, "mean": joint.mean},
-        ),
+        judged("V13", None, vocabularies),
+        judged("V14", joint.mean, layers),
     )
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .record import Check
+from .record import Chapter, Check, FactTable, plain_number
 
 Floats = npt.NDArray[np.float64]
 WIDTH = 4096
@@ -120,19 +120,33 @@ class PublishedFacts:
     configs: Mapping[str, Mapping[str, Any]] = field(repr=False)
     single: Mapping[str, Any] = field(repr=False)
     claims: Mapping[str, tuple[float, float, str, str]] = field(repr=False)
-    """Name -> value, tolerance, source, kind of check."""
+    """Key -> value, tolerance, source, kind of check."""
+    claimed: Mapping[str, Mapping[str, str]] = field(repr=False)
+    """Chapter -> the keys of the claims that it checks, with the names of its numbers."""
 
-    def check(self, key: str, computed: float) -> Check:
-        """Check a computed number against the published one of this name."""
-        published, tolerance, source, kind = self.claims[key]
-        return Check(
-            key=key,
-            computed=float(computed),
-            published=published,
-            tolerance=tolerance,
-            source=source,
-            kind=kind,
-        )
+    def chapter(
+        self, key: str, values: Mapping[str, Any], *grids: FactTable, more: Mapping[str, Any] | None = None
+    ) -> Chapter:
+        """Make a chapter, in which every published number is checked against the same number of the chapter.
+
+        `values` are those that its words refer to; `more` are only checked.
+        """
+        numbers = {**values, **(more or {})}
+        checks = []
+        for claim, name in self.claimed.get(key, {}).items():
+            published, tolerance, source, kind = self.claims[claim]
+            checks.append(
+                Check(
+                    key=claim,
+                    computed=float(numbers[name]),
+                    published=published,
+                    tolerance=tolerance,
+                    source=source,
+                    kind=kind,
+                )
+            )
+        told = {name: plain_number(value) for name, value in values.items()}
+        return Chapter(key=key, values=told, grids=grids, checks=tuple(checks))
 
     def window(self, tensor: str, column: str) -> Floats:
         """Return one column of the tensors that were read in windows, if it was measured."""
@@ -147,6 +161,10 @@ def load_facts() -> PublishedFacts:
     router = _rows("router.csv")
     embedding = _rows("embedding_rows.csv")
     configs = json.loads(_file("configs.json").read_text("utf-8"))
+    claims = _rows("claims.csv")
+    claimed: dict[str, dict[str, str]] = {}
+    for row in claims:  # a number that no words refer to has the key of its claim
+        claimed.setdefault(row["chapter"], {})[row["key"]] = row["name"] or row["key"]
     depth = {"GLM": int(configs["glm"]["num_hidden_layers"])}
     return PublishedFacts(
         norms={
@@ -169,8 +187,9 @@ def load_facts() -> PublishedFacts:
         single=json.loads(_file("facts.json").read_text("utf-8")),
         claims={
             row["key"]: (float(row["value"]), float(row["tolerance"]), row["source"], row["kind"])
-            for row in _rows("claims.csv")
+            for row in claims
         },
+        claimed=claimed,
     )
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from modelkin.stats import best_pairing
 
 from .facts import EXPERTS, HEAD_ROWS, WIDTH, Floats, PublishedFacts
-from .record import Chapter, FactTable
+from .record import Chapter, grid
 
 DRAWS = 20
 SEED = 0
@@ -36,63 +36,54 @@ def rms(values: Floats) -> float:
     return float(np.sqrt((values**2).mean()))
 
 
+def beyond(values: Floats) -> float:
+    """Return the share beyond what is usually called significant."""
+    return float((np.abs(values) > _USUAL).mean())
+
+
 def projections(facts: PublishedFacts) -> Chapter:
     """Explain why a z from the number of entries is not a z."""
     z, router = full_z(facts), router_z(facts)
     sampled = {name: facts.window(name, "cosine") for name in ("k", "v", "q", "router")}
-    counted = (facts.window("input", "z") / facts.window("input", "cosine")) ** 2
+    counted = float(np.median((facts.window("input", "z") / facts.window("input", "cosine")) ** 2))
     rows = (
-        ("full_kv", len(z), rms(z), float((np.abs(z) > _USUAL).mean()), float(np.abs(z).max())),
-        (
-            "full_router",
-            len(router),
-            rms(router),
-            float((np.abs(router) > _USUAL).mean()),
-            float(np.abs(router).max()),
+        *(
+            (what, len(found), rms(found), beyond(found), np.abs(found).max())
+            for what, found in (("full_kv", z), ("full_router", router))
         ),
         ("chance", None, 1.0, math.erfc(_USUAL / math.sqrt(2.0)), None),
     )
-    return Chapter(
-        key="projections",
-        values={
+    return facts.chapter(
+        "projections",
+        {
             "tests": len(z),
             "asked": sum(
                 measure == "cosine" and tensor in ("k", "v") and models == "solar-glm"
                 for measure, _, tensor, models in facts.three_models
             ),
             "rms": rms(z),
-            "beyond": float((np.abs(z) > _USUAL).mean()),
-            "most": float(np.abs(z).max()),
-            "router_mean": float(router.mean()),
-            "router_most": float(router.max()),
-            "router_cosine": float(facts.router["cosine"].max()),
-            "router_sure": float(facts.router["cosine"].max()) * math.sqrt(WIDTH - 1),
-            "k": float(sampled["k"].mean()),
-            "v": float(sampled["v"].mean()),
-            "counted": round(float(np.median(counted))),
+            "beyond": beyond(z),
+            "most": np.abs(z).max(),
+            "router_mean": router.mean(),
+            "router_most": router.max(),
+            "router_cosine": facts.router["cosine"].max(),
+            "router_sure": facts.router["cosine"].max() * math.sqrt(WIDTH - 1),
+            "k": sampled["k"].mean(),
+            "v": sampled["v"].mean(),
+            "counted": round(counted),
             "width": WIDTH,
-            "times": round(float(np.median(counted)) / WIDTH),
-            "sampled_k_10": float(sampled["k"][10]),
+            "times": round(counted / WIDTH),
+            "sampled_k_10": sampled["k"][10],
             "full_k_10": facts.three_models["cosine", "10", "k", "solar-glm"],
         },
-        grids=(
-            FactTable(
-                key="projections",
-                columns=("what", "tests", "rms_z", "beyond", "most_z"),
-                rows=rows,
-                formats=("", "d", ".2f", ".0%", ".1f"),
-            ),
-        ),
-        checks=(
-            *(facts.check(f"windows.{name}.cosine", sampled[name].mean()) for name in sampled),
-            *(
-                facts.check(f"windows.{name}.mean_absolute", np.abs(sampled[name]).mean())
-                for name in ("k", "v")
-            ),
-            facts.check("windows.same_bytes", same_bytes(facts)[0]),
-            facts.check("router.cosine", facts.router["cosine"].mean()),
-            facts.check("router.pearson", facts.router["pearson"].mean()),
-        ),
+        grid("projections", rows, what="", tests="d", rms_z=".2f", beyond=".0%", most_z=".1f"),
+        more={
+            **{f"windows.{name}.cosine": sampled[name].mean() for name in ("q", "router")},
+            **{f"windows.{name}.mean_absolute": np.abs(sampled[name]).mean() for name in ("k", "v")},
+            "windows.same_bytes": same_bytes(facts)[0],
+            "router.cosine": facts.router["cosine"].mean(),
+            "router.pearson": facts.router["pearson"].mean(),
+        },
     )
 
 
@@ -100,25 +91,21 @@ def matching(facts: PublishedFacts) -> Chapter:
     """Repeat the search for matching experts in noise."""
     found = facts.router["matched"]
     null = random_matchings(EXPERTS, WIDTH, draws=DRAWS, seed=SEED)
-    return Chapter(
-        key="matching",
-        values={
+    return facts.chapter(
+        "matching",
+        {
             "layers": len(found),
-            "mean": float(found.mean()),
-            "most": float(found.max()),
-            "null": float(null.mean()),
-            "null_low": float(null.min()),
-            "null_high": float(null.max()),
-            "above": int((found > null.min()).sum()),
+            "mean": found.mean(),
+            "most": found.max(),
+            "null": null.mean(),
+            "null_low": null.min(),
+            "null_high": null.max(),
+            "above": (found > null.min()).sum(),
             "draws": DRAWS,
             "experts": EXPERTS,
             "width": WIDTH,
         },
-        checks=(
-            facts.check("router.matched", found.mean()),
-            facts.check("router.matched_least", found.min()),
-            facts.check("router.matched_most", found.max()),
-        ),
+        more={"router.matched_least": found.min()},
     )
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .facts import ROLES, WIDTH, Floats, Norms, PublishedFacts
-from .record import Chapter, Check, FactTable
+from .record import Chapter, grid
 
 _FAR = (10, 20, 30, 40)
 """Layers that the claim looked at."""
@@ -47,30 +47,21 @@ def explained_gap(facts: PublishedFacts) -> Gap:
 def claim(facts: PublishedFacts) -> Chapter:
     """Tell what was claimed, and from what."""
     gap = claimed_gap(facts)
-    solar = np.array(facts.single["layer_zero"]["solar"])
-    rows = (
-        ("glm_layer_0", float(gap.low.mean())),
-        ("solar_layer_0", float(solar.mean())),
-        ("solar_glm", float(gap.high.mean())),
-    )
-    return Chapter(
-        key="claim",
-        values={
-            "across": float(gap.high.mean()),
-            "within": float(gap.low.mean()),
+    across, within = gap.high.mean(), gap.low.mean()
+    solar = np.mean(facts.single["layer_zero"]["solar"])
+    rows = (("glm_layer_0", within), ("solar_layer_0", solar), ("solar_glm", across))
+    return facts.chapter(
+        "claim",
+        {
+            "across": across,
+            "within": within,
             "gap": gap.gap,
             "sigmas": gap.sigmas,
-            "input": float(facts.norms["input"].cosine.mean()),
-            "post": float(facts.norms["post"].cosine.mean()),
+            "input": facts.norms["input"].cosine.mean(),
+            "post": facts.norms["post"].cosine.mean(),
         },
-        grids=(FactTable(key="claim", columns=("what", "cosine"), rows=rows, formats=("", ".3f")),),
-        checks=(
-            facts.check("sigma.across", gap.high.mean()),
-            facts.check("sigma.within_glm", gap.low.mean()),
-            facts.check("sigma.within_solar", solar.mean()),
-            facts.check("sigma.gap", gap.gap),
-            *(facts.check(f"norms.{role}.cosine", facts.norms[role].cosine.mean()) for role in ROLES),
-        ),
+        grid("claim", rows, what="", cosine=".3f"),
+        more={"sigma.within_solar": solar},
     )
 
 
@@ -81,85 +72,85 @@ def identity(facts: PublishedFacts) -> Chapter:
     distances = [
         np.abs(relative_l2(facts.norms[role]) - facts.window(role, "relative_l2")).max() for role in ROLES
     ]
-    post = facts.norms["post"]
+    norms, post = facts.norms["input"], facts.norms["post"]
     deep = int(np.argmin(post.room))
-    return Chapter(
-        key="identity",
-        values={
-            "rows": sum(len(norms.layers) for norms in facts.norms.values()),
-            "error": float(max(errors)),
-            "claim_error": float(max(claimed)),
-            "distance_error": float(max(distances)),
+    l2 = relative_l2(norms) * norms.rms_a * math.sqrt(WIDTH)
+    return facts.chapter(
+        "identity",
+        {
+            "rows": sum(len(item.layers) for item in facts.norms.values()),
+            "error": max(errors),
+            "claim_error": max(claimed),
+            "distance_error": max(distances),
             "layer": int(post.layers[deep]),
-            "rho": float(math.sqrt(post.rho_a[deep] * post.rho_b[deep])),
-            "room": float(post.room[deep]),
+            "rho": math.sqrt(post.rho_a[deep] * post.rho_b[deep]),
+            "room": post.room[deep],
         },
-        checks=_published_norms(facts),
+        more={
+            **{f"norms.input.cosine.{layer}": norms.identity[layer] for layer in (10, 20, 30)},
+            **{f"norms.input.pearson.{layer}": norms.pearson[layer] for layer in (10, 20, 30)},
+            "norms.post.cosine.20": post.identity[20],
+            "norms.post.pearson.20": post.pearson[20],
+            "norms.input.l2.10": l2[10],
+            "norms.input.length.0": norms.rms_a[0] * math.sqrt(WIDTH),
+            "norms.post.length.0": post.rms_a[0] * math.sqrt(WIDTH),
+        },
     )
 
 
 def expectation(facts: PublishedFacts) -> Chapter:
     """Tell what shuffling leaves of the cosine: all of it."""
-    rows = tuple(
-        (
-            role,
-            float(norms.cosine.mean()),
-            float(norms.shuffled.mean()),
-            float(norms.expected.mean()),
-            float(norms.cosine.mean() - norms.expected.mean()),
-            float(norms.pearson.mean()),
-        )
-        for role, norms in facts.norms.items()
-    )
-    apart = max(float(np.abs(norms.shuffled - norms.expected).max()) for norms in facts.norms.values())
-    diagonal = np.mean([facts.norms[role].cosine for role in ROLES], axis=0)
-    others = np.mean([np.outer(n.rho_a, n.rho_b) for n in facts.norms.values()], axis=0)
-    off = others[~np.eye(len(others), dtype=bool)]
+    every = facts.norms.values()
+    rows = []
+    for role, norms in facts.norms.items():
+        cosine, expected = norms.cosine.mean(), norms.expected.mean()
+        rows.append((role, cosine, norms.shuffled.mean(), expected, cosine - expected, norms.pearson.mean()))
+    first = facts.norms["input"]
+    cosine, expected = first.cosine.mean(), first.expected.mean()
+    diagonal = np.mean([norms.cosine for norms in every], axis=0)
+    others = np.mean([np.outer(norms.rho_a, norms.rho_b) for norms in every], axis=0)
     half = len(diagonal) // 2
-    early, late = float(diagonal[:half].mean()), float(diagonal[half:].mean())
-    one = np.concatenate([about_one(facts.norms[role]) for role in ROLES])
-    return Chapter(
-        key="expectation",
-        values={
-            "cosine": rows[0][1],
-            "expected": rows[0][3],
-            "below": rows[0][3] - rows[0][1],
-            "apart": apart,
-            "others": float(off.mean()),
+    early, late = diagonal[:half].mean(), diagonal[half:].mean()
+    one = np.concatenate([about_one(norms) for norms in every])
+    one_mismatched, raw_mismatched = _mismatched(facts)
+    return facts.chapter(
+        "expectation",
+        {
+            "cosine": cosine,
+            "expected": expected,
+            "below": expected - cosine,
+            "apart": max(np.abs(norms.shuffled - norms.expected).max() for norms in every),
+            "others": others[~np.eye(len(others), dtype=bool)].mean(),
             "others_published": facts.claims["decay.others"][0],
-            "one": float(one.mean()),
-            "one_mismatched": _mismatched(facts)[0],
+            "one": one.mean(),
+            "one_mismatched": one_mismatched,
         },
-        grids=(
-            FactTable(
-                key="expectation",
-                columns=("norm", "cosine", "one_shuffle", "all_shuffles", "excess", "pearson"),
-                rows=rows,
-                formats=("", ".5f", ".5f", ".5f", "+.5f", "+.4f"),
-            ),
+        grid(
+            "expectation",
+            rows,
+            norm="",
+            **dict.fromkeys(("cosine", "one_shuffle", "all_shuffles"), ".5f"),
+            excess="+.5f",
+            pearson="+.4f",
         ),
-        checks=(
-            facts.check("decay.diagonal", diagonal.mean()),
-            facts.check("decay.diagonal_std", diagonal.std()),
-            facts.check("decay.others", off.mean()),
-            facts.check("decay.early", early),
-            facts.check("decay.late", late),
-            facts.check("decay.fall", early - late),
-            facts.check("decay.pearson", np.mean([n.pearson.mean() for n in facts.norms.values()])),
-            facts.check("about_one.matched", one.mean()),
-            facts.check("about_one.matched_std", one.std()),
-            facts.check("about_one.mismatched", _mismatched(facts)[0]),
-            facts.check("about_one.raw_mismatched", _mismatched(facts)[1]),
-        ),
+        more={
+            "decay.diagonal": diagonal.mean(),
+            "decay.diagonal_std": diagonal.std(),
+            "decay.early": early,
+            "decay.late": late,
+            "decay.fall": early - late,
+            "decay.pearson": np.mean([norms.pearson.mean() for norms in every]),
+            "about_one.matched_std": one.std(),
+            "about_one.raw_mismatched": raw_mismatched,
+        },
     )
 
 
 def sigma(facts: PublishedFacts) -> Chapter:
     """Compute the 182 sigma, and refute it."""
     gap, chance = claimed_gap(facts), explained_gap(facts)
-    norms = facts.norms["input"]
+    cosines = facts.norms["input"].cosine
     baseline = facts.single["random_baseline"]
-    against_random = (float(norms.cosine.mean()) - baseline["cosine"]) / baseline["cosine_sd"]
     many = len(gap.high) + len(gap.low)
     within = [
         facts.three_models["cosine", layers, "input", model]
@@ -167,78 +158,65 @@ def sigma(facts: PublishedFacts) -> Chapter:
         for layers in ("10-20", "20-30", "10-30")
     ]
     same_layers = [facts.three_models["cosine", str(layer), "input", "solar-glm"] for layer in (10, 20, 30)]
-    return Chapter(
-        key="sigma",
-        values={
+    rows = (
+        (what, item.high.mean(), item.low.mean(), item.gap, item.sigmas)
+        for what, item in (("claimed", gap), ("explained", chance))
+    )
+    return facts.chapter(
+        "sigma",
+        {
             "sigmas": gap.sigmas,
             "explained": chance.sigmas,
             "gap": gap.gap,
             "explained_gap": chance.gap,
             "values": len(gap.high),
             "best_p": 1.0 / math.comb(many, len(gap.high)),
-            "with_layer_0": float(norms.cosine[[0, *_FAR]].mean()),
+            "with_layer_0": cosines[[0, *_FAR]].mean(),
             "within_least": min(within),
-            "within_mean": float(np.mean(within)),
-            "across_mean": float(np.mean(same_layers)),
-            "random_sigmas": against_random,
+            "within_mean": np.mean(within),
+            "across_mean": np.mean(same_layers),
+            "random_sigmas": against_random(facts),
             "random_cosine": baseline["cosine"],
         },
-        grids=(
-            FactTable(
-                key="sigma",
-                columns=("what", "across", "within", "gap", "sigmas"),
-                rows=(
-                    ("claimed", float(gap.high.mean()), float(gap.low.mean()), gap.gap, gap.sigmas),
-                    (
-                        "explained",
-                        float(chance.high.mean()),
-                        float(chance.low.mean()),
-                        chance.gap,
-                        chance.sigmas,
-                    ),
-                ),
-                formats=("", ".4f", ".4f", ".4f", ".1f"),
-            ),
-        ),
-        checks=(facts.check("sigma.sigmas", gap.sigmas), facts.check("random.sigmas", against_random)),
+        grid("sigma", rows, what="", across=".4f", within=".4f", gap=".4f", sigmas=".1f"),
     )
 
 
 def layer_zero(facts: PublishedFacts) -> Chapter:
     """Explain the baseline by the mean and deviation of one layer."""
     norms, known = facts.norms["input"], facts.single["layer_zero"]
-    rows = tuple(
-        (f"{name} 0-{layer}", cosine, float(rho[0] * rho[layer]))
+    rows = [
+        (f"{name} 0-{layer}", cosine, rho[0] * rho[layer])
         for name, rho, cosines in (
             ("Solar", norms.rho_a, known["solar"]),
             ("GLM", norms.rho_b, known["glm"]),
         )
         for layer, cosine in zip(known["layers"], cosines, strict=True)
-    )
+    ]
+    first = ("Solar 0 - GLM 0", norms.cosine[0], norms.expected[0])
     elsewhere = facts.single["elsewhere_layer_0"]
-    return Chapter(
-        key="layer_zero",
-        values={
-            "rho_solar": float(norms.rho_a[0]),
-            "rho_glm": float(norms.rho_b[0]),
-            "rho_10": float(norms.rho_a[10]),
-            "spread_solar": float(norms.std_a[0] / norms.mean_a[0]),
-            "spread_glm": float(norms.std_b[0] / norms.mean_b[0]),
+    return facts.chapter(
+        "layer_zero",
+        {
+            "rho_solar": norms.rho_a[0],
+            "rho_glm": norms.rho_b[0],
+            "rho_10": norms.rho_a[10],
+            "spread_solar": norms.std_a[0] / norms.mean_a[0],
+            "spread_glm": norms.std_b[0] / norms.mean_b[0],
             "apart": max(abs(cosine - expected) for _, cosine, expected in rows),
-            "cosine": float(norms.cosine[0]),
-            "expected": float(norms.expected[0]),
+            "cosine": norms.cosine[0],
+            "expected": norms.expected[0],
             "other_model": elsewhere["model"][0],
             "other": elsewhere["layers_0_15"][0],
         },
-        grids=(
-            FactTable(
-                key="layer_zero",
-                columns=("layers", "cosine", "all_shuffles"),
-                rows=(*rows, ("Solar 0 - GLM 0", float(norms.cosine[0]), float(norms.expected[0]))),
-                formats=("", ".4f", ".4f"),
-            ),
-        ),
+        grid("layer_zero", (*rows, first), layers="", cosine=".4f", all_shuffles=".4f"),
     )
+
+
+def against_random(facts: PublishedFacts) -> float:
+    """Return the distance of the mean cosine from that of random vectors, in their standard deviations."""
+    baseline = facts.single["random_baseline"]
+    return float((facts.norms["input"].cosine.mean() - baseline["cosine"]) / baseline["cosine_sd"])
 
 
 def about_one(norms: Norms) -> Floats:
@@ -272,18 +250,3 @@ def _mismatched(facts: PublishedFacts) -> tuple[float, float]:
     one = a * b / (np.hypot(a, mixed("std_a")[mine]) * np.hypot(b, mixed("std_b")[theirs]))
     raw = mixed("rho_a")[mine] * mixed("rho_b")[theirs]
     return float(one.mean()), float(raw.mean())
-
-
-def _published_norms(facts: PublishedFacts) -> tuple[Check, ...]:
-    """Check the numbers on which several authors agree."""
-    norms, post = facts.norms["input"], facts.norms["post"]
-    l2 = relative_l2(norms) * norms.rms_a * math.sqrt(WIDTH)
-    return (
-        *(facts.check(f"norms.input.cosine.{layer}", norms.identity[layer]) for layer in (10, 20, 30)),
-        *(facts.check(f"norms.input.pearson.{layer}", norms.pearson[layer]) for layer in (10, 20, 30)),
-        facts.check("norms.post.cosine.20", post.identity[20]),
-        facts.check("norms.post.pearson.20", post.pearson[20]),
-        facts.check("norms.input.l2.10", l2[10]),
-        facts.check("norms.input.length.0", norms.rms_a[0] * math.sqrt(WIDTH)),
-        facts.check("norms.post.length.0", post.rms_a[0] * math.sqrt(WIDTH)),
-    )

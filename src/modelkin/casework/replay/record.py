@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
 
 from modelkin.comparison.verdict import Conclusion
 
@@ -42,6 +45,18 @@ class FactTable:
     rows: tuple[tuple[Cell, ...], ...]
     formats: tuple[str, ...] = ()
     """How numbers of each column are written, such as ``.4f``; empty leaves it to the renderer."""
+
+
+def grid(key: str, rows: Iterable[Iterable[Any]], **columns: str) -> FactTable:
+    """Make a table; each of its columns has the format of its numbers."""
+    cells = tuple(tuple(map(plain_number, row)) for row in rows)
+    formats = tuple(columns.values()) if any(columns.values()) else ()
+    return FactTable(key=key, columns=tuple(columns), rows=cells, formats=formats)
+
+
+def plain_number(value: Any) -> Any:  # noqa: ANN401  whatever it was
+    """Return a number of Python for one of numpy; anything else stays as it is."""
+    return value.item() if isinstance(value, np.generic) else value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

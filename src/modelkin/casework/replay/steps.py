@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .facts import WIDTH, Floats, PublishedFacts
-from .record import Chapter, FactTable
+from .record import Chapter, grid
 
 _BORDER = 0.5
 """Where the steps of the format double."""
@@ -64,54 +64,31 @@ def steps(facts: PublishedFacts) -> Chapter:
     odd = int(np.argmax(np.abs(model.residuals)))
     rest = np.delete(np.arange(len(model.layers)), odd)
     differences = dict(zip(known["difference_layers"], known["mean_difference"], strict=True))
-    rows = []
-    for layer in (13, 44, 45):
-        step = step_size(float(norms.mean_b[layer]))
-        rows.append(
-            (layer, float(norms.mean_b[layer]), differences[layer], differences[layer] * WIDTH / step)
-        )
-    return Chapter(
-        key="steps",
-        values={
+    steps_of = {layer: step_size(float(norms.mean_b[layer])) for layer in (0, 13, 44, 45)}
+    elements = [
+        (layer, norms.mean_b[layer], differences[layer], differences[layer] * WIDTH / steps_of[layer])
+        for layer in (13, 44, 45)
+    ]
+    changes = zip(model.layers.astype(int), model.changed, 100.0 * model.below, model.predicted, strict=True)
+    return facts.chapter(
+        "steps",
+        {
             "share": model.share,
-            "before": float(model.changed[model.layers == 12][0]),
-            "after": float(model.changed[model.layers == 13][0]),
-            "mean_before": float(norms.mean_b[12]),
-            "mean_after": float(norms.mean_b[13]),
-            "correlation_all": float(np.corrcoef(model.predicted, model.changed)[0, 1]),
-            "correlation": float(np.corrcoef(model.predicted[rest], model.changed[rest])[0, 1]),
+            "before": model.changed[model.layers == 12][0],
+            "after": model.changed[model.layers == 13][0],
+            "mean_before": norms.mean_b[12],
+            "mean_after": norms.mean_b[13],
+            "correlation_all": np.corrcoef(model.predicted, model.changed)[0, 1],
+            "correlation": np.corrcoef(model.predicted[rest], model.changed[rest])[0, 1],
             "first": known["per_cent"][0],
             "third": known["per_cent"][2],
-            "steps_first": differences[0]
-            / (known["per_cent"][0] / 100.0)
-            / step_size(float(norms.mean_b[0])),
-            "residual": float(np.abs(model.residuals[rest]).max()),
+            "steps_first": differences[0] / (known["per_cent"][0] / 100.0) / steps_of[0],
+            "residual": np.abs(model.residuals[rest]).max(),
             "layers": len(model.layers),
             "odd_layer": int(model.layers[odd]),
-            "odd": float(model.residuals[odd]),
-            "last": rows[-1][3],
+            "odd": model.residuals[odd],
+            "last": elements[-1][3],
         },
-        grids=(
-            FactTable(
-                key="steps",
-                columns=("layer", "changed", "below", "predicted"),
-                rows=tuple(
-                    (int(layer), changed, 100.0 * below, predicted)
-                    for layer, changed, below, predicted in zip(
-                        model.layers.tolist(),
-                        model.changed.tolist(),
-                        model.below.tolist(),
-                        model.predicted.tolist(),
-                        strict=True,
-                    )
-                ),
-                formats=("d", ".1f", ".0f", ".1f"),
-            ),
-            FactTable(
-                key="elements",
-                columns=("layer", "mean_gain", "mean_difference", "elements"),
-                rows=tuple(rows),
-                formats=("d", ".3f", ".2e", ".1f"),
-            ),
-        ),
+        grid("steps", changes, layer="d", changed=".1f", below=".0f", predicted=".1f"),
+        grid("elements", elements, layer="d", mean_gain=".3f", mean_difference=".2e", elements=".1f"),
     )

@@ -10,7 +10,7 @@ import numpy as np
 from modelkin.stats import log10_normal_tail
 
 from .facts import WIDTH, Floats, PublishedFacts
-from .record import Cell, Chapter, FactTable
+from .record import Chapter, grid
 
 _WITHIN = ("10-20", "10-30", "20-30")
 
@@ -63,17 +63,16 @@ def together(facts: PublishedFacts) -> Chapter:
     first = found["input"]
     r = facts.norms["input"].pearson
     facing, others = facts.pearson.facing, facts.pearson.others
-    offset = float((facing - r).mean())
+    offset = (facing - r).mean()
     best = facts.pearson.decoders.argmax(axis=1)[: len(r)]
     as_drawn = facts.pearson.published
-    off_diagonal = as_drawn[~np.eye(len(as_drawn), dtype=bool)]
-    rows = tuple(
+    rows = (
         (role, item.mean, item.naive_z, item.joint_z, item.sure_z, autocorrelation(facts.norms[role].pearson))
         for role, item in found.items()
     )
-    return Chapter(
-        key="together",
-        values={
+    return facts.chapter(
+        "together",
+        {
             "layers": first.layers,
             "mean": first.mean,
             "naive_z": first.naive_z,
@@ -83,29 +82,30 @@ def together(facts: PublishedFacts) -> Chapter:
             "joint_z": first.joint_z,
             "joint_p": 2.0 * 10.0 ** log10_normal_tail(first.joint_z),
             "sure_z": first.sure_z,
-            "facing": float(facing.mean()) - offset,
-            "others": float(others.mean()) - offset,
-            "best_rows": int((best == np.arange(len(r))).sum()),
+            "facing": facing.mean() - offset,
+            "others": others.mean() - offset,
+            "best_rows": (best == np.arange(len(r))).sum(),
         },
-        grids=(
-            FactTable(
-                key="together",
-                columns=("norm", "mean_pearson", "naive_z", "joint_z", "sure_z", "autocorrelation"),
-                rows=rows,
-                formats=("", "+.4f", "+.1f", "+.2f", "+.2f", ".2f"),
-            ),
+        grid(
+            "together",
+            rows,
+            norm="",
+            mean_pearson="+.4f",
+            naive_z="+.1f",
+            joint_z="+.2f",
+            sure_z="+.2f",
+            autocorrelation=".2f",
         ),
-        checks=(
-            facts.check("norms.input.pearson", r.mean()),
-            facts.check("norms.input.pearson_std", r.std()),
-            facts.check("norms.input.pearson_least", r.min()),
-            facts.check("norms.input.pearson_most", r.max()),
-            facts.check("norms.post.pearson", facts.norms["post"].pearson.mean()),
-            facts.check("norms.post.pearson_std", facts.norms["post"].pearson.std()),
+        more={
+            "norms.input.pearson_std": r.std(),
+            "norms.input.pearson_least": r.min(),
+            "norms.input.pearson_most": r.max(),
+            "norms.post.pearson": facts.norms["post"].pearson.mean(),
+            "norms.post.pearson_std": facts.norms["post"].pearson.std(),
             # The figure's own means count the prediction layer of GLM as a decoder layer.
-            facts.check("figure.diagonal", as_drawn.diagonal().mean()),
-            facts.check("figure.others", off_diagonal.mean()),
-        ),
+            "figure.diagonal": as_drawn.diagonal().mean(),
+            "figure.others": as_drawn[~np.eye(len(as_drawn), dtype=bool)].mean(),
+        },
     )
 
 
@@ -120,18 +120,15 @@ def controls(facts: PublishedFacts) -> Chapter:
         "INTELLECT-Phi": "independent",
         "GLM-INTELLECT": "siblings",
     }
-    rows: tuple[tuple[Cell, ...], ...] = tuple(
-        (pair, relation, cosines.get(pair), known[pair], float(facts.abs_pearson[pair].decoders.max()))
-        for pair, relation in pairs.items()
-    )
+    most = {pair: table.decoders.max() for pair, table in facts.abs_pearson.items()}
     void = facts.single["void_controls"]
-    return Chapter(
-        key="controls",
-        values={
+    return facts.chapter(
+        "controls",
+        {
             "asked": known["Solar-GLM"],
             "control": max(known[pair] for pair, relation in pairs.items() if relation == "independent"),
-            "asked_most": float(facts.abs_pearson["Solar-GLM"].decoders.max()),
-            "control_most": float(facts.abs_pearson["GLM-Phi"].decoders.max()),
+            "asked_most": most["Solar-GLM"],
+            "control_most": most["GLM-Phi"],
             "siblings": known["GLM-INTELLECT"],
             "least_cosine": min(cosines.values()),
             "void": ", ".join(item["model"] for item in void),
@@ -139,15 +136,16 @@ def controls(facts: PublishedFacts) -> Chapter:
             "void_told": void[0]["told_as"],
             "width": WIDTH,
         },
-        grids=(
-            FactTable(
-                key="controls",
-                columns=("pair", "relation", "cosine_10", "mean_pearson", "most_pearson"),
-                rows=rows,
-                formats=("", "", ".4f", "+.3f", ".3f"),
-            ),
+        grid(
+            "controls",
+            ((pair, how, cosines.get(pair), known[pair], most[pair]) for pair, how in pairs.items()),
+            pair="",
+            relation="",
+            cosine_10=".4f",
+            mean_pearson="+.3f",
+            most_pearson=".3f",
         ),
-        checks=(facts.check("figure.solar_glm", facts.norms["input"].pearson.mean()),),
+        more={"figure.solar_glm": facts.norms["input"].pearson.mean()},
     )
 
 

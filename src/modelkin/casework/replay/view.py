@@ -232,7 +232,7 @@ class _ReplayView:
                 (
                     key,
                     f"{item['repository']} @ {item['commit']} ({item['date']})",
-                    self.language.word("word", item["position"]),
+                    self.say(f"position.{key}"),
                 )
                 for key, item in self.replay.sources.items()
             ),
