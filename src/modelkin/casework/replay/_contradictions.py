@@ -11,7 +11,7 @@ import numpy as np
 from .facts import WIDTH, PublishedFacts
 from .matrices import same_bytes
 from .norms import about_one, against_random, claimed_gap
-from .record import Contradiction, plain_number
+from .record import Contradiction, plain_numbers
 from .together import named
 
 Values = dict[str, Any]
@@ -36,10 +36,7 @@ def all_contradictions(facts: PublishedFacts) -> tuple[Contradiction, ...]:
         Contradiction(
             number=number,
             source=next(source for source, numbers in _SOURCES.items() if number in numbers),
-            values={
-                **said.get(str(number), {}),
-                **{name: plain_number(value) for name, value in found.get(number, {}).items()},
-            },
+            values=plain_numbers({**said.get(str(number), {}), **found.get(number, {})}),
             recomputed=number not in _AS_PUBLISHED,
         )
         for number in sorted(number for numbers in _SOURCES.values() for number in numbers)
@@ -91,7 +88,7 @@ def _claim_norms(facts: PublishedFacts) -> dict[int, Values]:
         18: {"layer_6": cosine[6]},
         22: {"width": WIDTH, "expected": norms.expected.mean()},
         23: {"sigmas": against_random(facts)},
-        24: {"matched": one, "difference": one - facts.claims["about_one.mismatched"][0]},
+        24: {"matched": one, "difference": one - facts.claims["about_one.mismatched"].published},
         25: {"fall": diagonal[:half].mean() - diagonal[half:].mean()},
         26: {"values": len(gap.high), "best_p": 1.0 / math.comb(2 * len(gap.high), len(gap.high))},
         27: {"points": points},

@@ -13,7 +13,7 @@ from modelkin.tokenizer import known_pairs
 
 from .facts import WIDTH, PublishedFacts
 from .matrices import router_z, same_bytes
-from .record import Case, Chapter, plain_number
+from .record import Case, Chapter, plain_number, plain_numbers
 from .together import joint_mean, named
 
 Values = dict[str, Any]
@@ -45,7 +45,7 @@ def judged(key: str, effect: float | None, values: Values, *, looks: int = 1) ->
         effect=plain_number(effect),
         sure_z=z,
         needed_z=None if effect is None else needed,
-        values={name: plain_number(value) for name, value in values.items()},
+        values=plain_numbers(values),
     )
 
 

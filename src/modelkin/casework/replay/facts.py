@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from functools import cache, cached_property
 from importlib import resources
 from importlib.resources.abc import Traversable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from .record import Chapter, Check, FactTable, plain_number
+from .record import Chapter, Check, FactTable, plain_numbers
 
 Floats = npt.NDArray[np.float64]
 WIDTH = 4096
@@ -103,6 +103,15 @@ class LayerTable:
         return found
 
 
+class PublishedClaim(NamedTuple):
+    """A published number that can be computed; see `Check`."""
+
+    published: float
+    tolerance: float
+    source: str
+    kind: str
+
+
 @dataclass(frozen=True)
 class PublishedFacts:
     """Everything that ships, as arrays and plain values."""
@@ -119,8 +128,7 @@ class PublishedFacts:
     """By pair, without sign."""
     configs: Mapping[str, Mapping[str, Any]] = field(repr=False)
     single: Mapping[str, Any] = field(repr=False)
-    claims: Mapping[str, tuple[float, float, str, str]] = field(repr=False)
-    """Key -> value, tolerance, source, kind of check."""
+    claims: Mapping[str, PublishedClaim] = field(repr=False)
     claimed: Mapping[str, Mapping[str, str]] = field(repr=False)
     """Chapter -> the keys of the claims that it checks, with the names of its numbers."""
 
@@ -132,21 +140,11 @@ class PublishedFacts:
         `values` are those that its words refer to; `more` are only checked.
         """
         numbers = {**values, **(more or {})}
-        checks = []
-        for claim, name in self.claimed.get(key, {}).items():
-            published, tolerance, source, kind = self.claims[claim]
-            checks.append(
-                Check(
-                    key=claim,
-                    computed=float(numbers[name]),
-                    published=published,
-                    tolerance=tolerance,
-                    source=source,
-                    kind=kind,
-                )
-            )
-        told = {name: plain_number(value) for name, value in values.items()}
-        return Chapter(key=key, values=told, grids=grids, checks=tuple(checks))
+        checks = tuple(
+            Check(key=claim, computed=float(numbers[name]), **self.claims[claim]._asdict())
+            for claim, name in self.claimed.get(key, {}).items()
+        )
+        return Chapter(key=key, values=plain_numbers(values), grids=grids, checks=checks)
 
     def window(self, tensor: str, column: str) -> Floats:
         """Return one column of the tensors that were read in windows, if it was measured."""
@@ -186,7 +184,9 @@ def load_facts() -> PublishedFacts:
         configs=configs,
         single=json.loads(_file("facts.json").read_text("utf-8")),
         claims={
-            row["key"]: (float(row["value"]), float(row["tolerance"]), row["source"], row["kind"])
+            row["key"]: PublishedClaim(
+                float(row["value"]), float(row["tolerance"]), row["source"], row["kind"]
+            )
             for row in claims
         },
         claimed=claimed,

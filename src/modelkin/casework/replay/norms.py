@@ -121,7 +121,7 @@ def expectation(facts: PublishedFacts) -> Chapter:
             "below": expected - cosine,
             "apart": max(np.abs(norms.shuffled - norms.expected).max() for norms in every),
             "others": others[~np.eye(len(others), dtype=bool)].mean(),
-            "others_published": facts.claims["decay.others"][0],
+            "others_published": facts.claims["decay.others"].published,
             "one": one.mean(),
             "one_mismatched": one_mismatched,
         },

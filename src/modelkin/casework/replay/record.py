@@ -59,6 +59,11 @@ def plain_number(value: Any) -> Any:  # noqa: ANN401  whatever it was
     return value.item() if isinstance(value, np.generic) else value
 
 
+def plain_numbers(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return named values with numbers of Python."""
+    return {name: plain_number(value) for name, value in values.items()}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chapter:
     """One step of the story: its numbers, which its words refer to by name."""
