@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from modelkin import figures as fig
 from modelkin.errors import UsageError
 from modelkin.message import phrase, say
@@ -13,7 +15,7 @@ from modelkin.stats import limit_cosine, positive_share
 from .parts import BLUE, COSINE, ORANGE, banded, expected_line, line
 
 CLOSED_FORM = phrase("catalogue.closed-form")
-_STYLES = (BLUE, ORANGE, fig.Style(tone="green", marker="^"))
+STYLES = (BLUE, ORANGE, fig.Style(tone="green", marker="^"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,17 +61,10 @@ def _cosines(title: str, cells: Sequence[CosineCell]) -> fig.Panel:
     kinds = sorted({(cell.mean_1, cell.mean_2) for cell in cells})
     for i, (mean_1, mean_2) in enumerate(kinds):
         group = sorted((c for c in cells if (c.mean_1, c.mean_2) == (mean_1, mean_2)), key=lambda c: c.sigma)
-        x = [cell.sigma for cell in group]
         expected = [limit_cosine(means=(mean_1, mean_2), sigmas=(cell.sigma, cell.sigma)) for cell in group]
-        marks.append(expected_line(CLOSED_FORM, x, expected))
-        drawn = line(
-            phrase("catalogue.means", first=mean_1, second=mean_2),
-            x,
-            [c.cosine for c in group],
-            _STYLES[i % len(_STYLES)],
-        )
-        low, high = ([c.cosine + side * c.spread for c in group] for side in (-1, 1))
-        marks.append(banded(drawn, low, high))
+        drawn = [(cell.sigma, cell.cosine, cell.spread) for cell in group]
+        name = phrase("catalogue.means", first=mean_1, second=mean_2)
+        marks += over_sigma(name, drawn, expected, STYLES[i % len(STYLES)])
     return fig.Panel(
         title=title,
         marks=tuple(marks),
@@ -77,6 +72,15 @@ def _cosines(title: str, cells: Sequence[CosineCell]) -> fig.Panel:
         y=fig.Axis(label=COSINE, low=0.0, high=1.1),
         height=2.3,
     )
+
+
+def over_sigma(
+    name: str, drawn: Sequence[tuple[float, float, float]], expected: fig.Series, style: fig.Style
+) -> tuple[fig.Lines, fig.Lines]:
+    """Draw the closed form and drawn cosines: each has its sigma, its mean and its deviation over pairs."""
+    x, cosines, spreads = (np.array(column) for column in zip(*drawn, strict=True))
+    curve = line(name, x, cosines, style)
+    return expected_line(CLOSED_FORM, x, expected), banded(curve, cosines - spreads, cosines + spreads)
 
 
 def _positive(cells: Sequence[CosineCell]) -> fig.Panel:

@@ -7,8 +7,8 @@ from dataclasses import asdict
 from pathlib import Path
 
 from modelkin import figures as fig
-from modelkin.casework.catalogue.parts import COSINE
-from modelkin.casework.catalogue.synthetic import CLOSED_FORM, CosineCell, synthetic_cosines
+from modelkin.casework.catalogue.parts import COSINE, expected_line, line
+from modelkin.casework.catalogue.synthetic import STYLES, CosineCell, over_sigma, synthetic_cosines
 from modelkin.document import ENGLISH, Language, to_json
 from modelkin.document.codec import schemas
 from modelkin.message import phrase
@@ -17,12 +17,6 @@ from modelkin.untrusted import records_csv
 from .cosines import PUBLISHED_WIDTH, CosineStudy, DrawnCosines, PublishedCosine
 
 schemas[CosineStudy] = "modelkin.cosines/1"
-
-_LOOKS = (
-    fig.Style(tone="blue", marker="o"),
-    fig.Style(tone="orange", marker="s"),
-    fig.Style(tone="green", marker="^"),
-)
 
 
 def cosine_figures(study: CosineStudy) -> dict[str, fig.Figure]:
@@ -86,22 +80,11 @@ def _by_ratio(cells: list[DrawnCosines], ratios: tuple[float, ...]) -> Iterator[
         # Ratios are given with few digits: anything closer is the same one, divided again.
         group = [cell for cell in cells if abs(cell.sigma_2 / cell.sigma_1 - ratio) < 1e-9]
         group.sort(key=lambda cell: cell.sigma_1)
-        x = tuple(cell.sigma_1 for cell in group)
-        yield _expected(CLOSED_FORM, x, tuple(cell.exact for cell in group))
-        yield fig.Lines(
-            name=phrase("catalogue.equal-sigmas")
-            if ratio == 1
-            else phrase("catalogue.second-sigma", ratio=ratio),
-            x=x,
-            y=tuple(cell.cosine for cell in group),
-            low=tuple(cell.cosine - cell.spread for cell in group),
-            high=tuple(cell.cosine + cell.spread for cell in group),
-            style=_LOOKS[i % len(_LOOKS)],
+        drawn = [(cell.sigma_1, cell.cosine, cell.spread) for cell in group]
+        name = (
+            phrase("catalogue.second-sigma", ratio=ratio) if ratio != 1 else phrase("catalogue.equal-sigmas")
         )
-
-
-def _expected(name: str, x: fig.Numbers, y: fig.Numbers) -> fig.Lines:
-    return fig.Lines(name=name, x=x, y=y, style=fig.EXPECTATION, role="expectation")
+        yield from over_sigma(name, drawn, [cell.exact for cell in group], STYLES[i % len(STYLES)])
 
 
 def _published(rows: tuple[PublishedCosine, ...]) -> fig.Figure:
@@ -109,14 +92,13 @@ def _published(rows: tuple[PublishedCosine, ...]) -> fig.Figure:
     lacks = [1 - value for row in rows for value in (row.cosine, row.expected)]
     ends = (min(lacks), max(lacks))
     layers = tuple(float(layer) for layer in dict.fromkeys(row.layer for row in rows))
-    gaps: list[fig.Mark] = [_expected(phrase("catalogue.all-explained"), ends, ends)]
+    gaps: list[fig.Mark] = [expected_line(phrase("catalogue.all-explained"), ends, ends)]
     left: list[fig.Mark] = [fig.pearson_chance(PUBLISHED_WIDTH).mark(layers)]
-    for norm, style in zip(dict.fromkeys(row.norm for row in rows), _LOOKS, strict=False):
+    for norm, style in zip(dict.fromkeys(row.norm for row in rows), STYLES, strict=False):
         group, name = [row for row in rows if row.norm == norm], phrase(f"catalogue.{norm}-norm")
         x, y = tuple(1 - row.expected for row in group), tuple(1 - row.cosine for row in group)
         gaps.append(fig.Scatter(name=name, x=x, y=y, style=style))
-        x, y = tuple(float(row.layer) for row in group), tuple(row.pearson for row in group)
-        left.append(fig.Lines(name=name, x=x, y=y, style=style))
+        left.append(line(name, [row.layer for row in group], [row.pearson for row in group], style))
     return fig.Figure(
         title=phrase("catalogue.published-gains", a="Solar-Open-100B", b="GLM-4.5-Air"),
         panels=(
