@@ -17,8 +17,10 @@ from tests.document.korean import KOREAN, Texts, english, prose, words_of
 from modelkin.casework.studies import load_study, shipped_studies
 from modelkin.casework.studies.bench import Bench
 from modelkin.casework.studies.folder import Folder
+from modelkin.casework.studies.plots import PairFigure
+from modelkin.casework.studies.reading import AliasPair, Earlier
 from modelkin.casework.studies.report import report_page, report_text, study_language
-from modelkin.figures import Figure, alt_of, rendered
+from modelkin.figures import Figure, ReferenceLine, alt_of, rendered
 from modelkin.options import FetchOptions
 
 pytestmark = [pytest.mark.timeout(900), pytest.mark.scale]  # `test_seeds` runs the commands of the studies
@@ -380,6 +382,21 @@ def test_synthetic_cosines_follow_their_closed_form(done: RunStudy):
         assert close(row["cosine"], float(row["closed_form"]), 0.12)
     row = next(row for row in rows if (row["mean_1"], row["sigma"]) == ("1.0", "1.0"))
     assert close(row["closed_form"], 2 / np.sqrt(2 * 5))
+
+
+def test_random_vectors_like_another_pair_are_not_drawn_for_this_one(done: RunStudy):
+    folder, study = Folder(done("additional-experiments").folder), load_study("additional-experiments")
+    rows = folder.read_json("data/random.json")["rows"]
+    assert [row.get("pair") for row in rows] == [None, ["solar", "glm"], ["solar", "phi"], ["glm", "mixtral"]]
+    bench = Bench(study=study, folder=folder, models={}, missing={}, seed=0, fetch=FetchOptions(offline=True))
+    ours = AliasPair(("solar", "glm"))
+    figure = PairFigure(
+        file="x", data=Earlier("other-measures"), view="comprehensive", pair=ours, random=Earlier("random")
+    ).make(bench)
+    assert isinstance(figure, Figure)
+    levels = [mark.label for mark in figure.panels[0].marks if isinstance(mark, ReferenceLine)]
+    assert len(levels) == 2
+    assert ["N(1, 0.1)" in levels[0], "Solar-Open-100B | GLM-4.5-Air, 10" in levels[1]] == [True, True]
 
 
 def test_gains_are_saved_without_loss(done: RunStudy):

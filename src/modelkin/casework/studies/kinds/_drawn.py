@@ -70,6 +70,7 @@ class RandomVectors(Experiment, tag="random-vectors"):
             what = f"{bench.names(a, b)}, {self.layer}"
             one, other = ((float(item.mean()), float(item.std())) for item in (first, second))
             row = _drawn(bench, what, one, other, mine.n, self.trials)
+            row["pair"] = [a, b]
             row["measured"] = _cosine(first[None], second[None])[0]
             row["measured_pearson"] = _pearson(first[None], second[None])[0]
             rows.append(row)

@@ -146,11 +146,11 @@ class PairFigure(plot.Viewed, tag="pair"):
         """Return random vectors with given means, and those like the pair."""
         if self.random is None:
             return {}
-        rows, pair = bench.folder.read_json(bench.earlier(self.random))["rows"], bench.names(*self.pair)
+        rows = bench.folder.read_json(bench.earlier(self.random))["rows"]
         return {
             row["what"]: (row["cosine"], row["cosine_sd"])
             for row in rows
-            if "measured" not in row or row["what"].startswith(f"{pair}, ")
+            if "measured" not in row or row.get("pair") == list(self.pair)
         }
 
     def _mismatched(self, bench: Bench, table: MeasureTable, role: str) -> Floats:
