@@ -19,6 +19,7 @@ from modelkin.tensors import TensorSlice
 
 MOST_VALUES = 1_000_000
 """Of one tensor: this is for vectors, not for matrices."""
+_STATISTICS = ("n", "mean", "std", "minimum", "maximum", "norm", "rho")
 
 
 class Vectors(Experiment, tag="vectors"):
@@ -49,22 +50,8 @@ class Vectors(Experiment, tag="vectors"):
                 keys[key] = {"model": alias, "role": role, "layers": list(found), "dtypes": dtypes}
                 described = describe_rows(Stack(stack))
                 for (layer, name), item, dtype in zip(found.items(), described, dtypes, strict=True):
-                    rows.append(
-                        {
-                            "model": alias,
-                            "role": role,
-                            "layer": layer,
-                            "tensor": name,
-                            "dtype": dtype,
-                            "n": item.n,
-                            "mean": item.mean,
-                            "std": item.std,
-                            "minimum": item.minimum,
-                            "maximum": item.maximum,
-                            "norm": item.norm,
-                            "rho": item.rho,
-                        }
-                    )
+                    row = {"model": alias, "role": role, "layer": layer, "tensor": name, "dtype": dtype}
+                    rows.append({**row, **{column: getattr(item, column) for column in _STATISTICS}})
         if not arrays:
             raise NotDone(say("study.no-such-vectors"))
         bench.folder.arrays(bench.data(".npz"), arrays)
