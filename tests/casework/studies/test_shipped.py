@@ -20,7 +20,8 @@ from modelkin.casework.studies.folder import Folder
 from modelkin.casework.studies.plots import PairFigure
 from modelkin.casework.studies.reading import AliasPair, Earlier
 from modelkin.casework.studies.report import report_page, report_text, study_language
-from modelkin.figures import Figure, ReferenceLine, alt_of, rendered
+from modelkin.document import load_language
+from modelkin.figures import Figure, ReferenceLine, alt_of, draw
 from modelkin.options import FetchOptions
 
 pytestmark = [pytest.mark.timeout(900), pytest.mark.scale]  # `test_seeds` runs the commands of the studies
@@ -449,8 +450,9 @@ def test_every_table_and_sentence_of_a_report_has_its_text(done: RunStudy, name:
         assert [item["text"] for item in report["said"] if f"said.{item['text']}" not in known] == []
 
 
-def test_figures_can_be_drawn_again_from_the_folder_alone(done: RunStudy):
+def test_figures_can_be_drawn_again_from_the_folder_alone(done: RunStudy, tmp_path: Path):
     run = done("sanity-check")
+    language = load_language(run.result.language)
     study = load_study("sanity-check")
     bench = Bench(
         study=study,
@@ -463,4 +465,5 @@ def test_figures_can_be_drawn_again_from_the_folder_alone(done: RunStudy):
     for item in study.figures:
         figure = item.make(bench)
         assert isinstance(figure, Figure)
-        assert rendered(figure, "svg", dpi=30) == (run.folder / f"{item.file}.svg").read_bytes()
+        (again,) = draw(figure, tmp_path, "again", dpi=30, formats=("svg",), language=language)
+        assert again.read_bytes() == (run.folder / f"{item.file}.svg").read_bytes()
