@@ -125,6 +125,7 @@ def test_a_layer_that_one_model_does_not_have_is_a_row_with_a_reason():
     result = run(models, measures=("pearson",), roles=("input-norm",))
     row = next(iter(result.table.where(layer_a=2)))
     assert (row.value, str(row.reason), row.n) == (None, "a has no layer 2", 0)
+    assert [row.layer_a for row in result.table] == [0, 1, 2]
 
 
 def test_a_layer_that_was_not_chosen_is_not_said_to_be_absent():

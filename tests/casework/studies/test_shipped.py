@@ -208,7 +208,10 @@ def test_cosine_expectation_and_correlation_are_those_that_were_built_in(done: R
 
 
 def test_the_shuffle_test_has_the_means_and_deviations_of_the_weights(done: RunStudy):
-    assert len(rows_of(done("sanity-check").folder / "layernorm_sanity.csv")) == 2 * LAYERS
+    published = rows_of(done("sanity-check").folder / "layernorm_sanity.csv")
+    assert [(int(row["layer"]), row["category"]) for row in published] == [
+        (layer, category) for layer in range(LAYERS) for category in ("norm_pre", "norm_post")
+    ]
     first = rows_of(done("sanity-check").folder / "data/shuffle.csv")[0]
     assert (first["layer"], first["category"]) == ("0", "norm_pre")
     assert close(first["A_mean"], 0.016)

@@ -175,12 +175,13 @@ class _MatrixRun:
         *,
         view: str,
     ) -> Iterator[MeasureTable]:
-        """Measure pairs of layers: all of one shape at once, with a reason for each that cannot be."""
+        """Measure pairs of layers: all of one shape at once, then a reason for each that cannot be."""
         groups: dict[tuple[Signature, Signature], list[tuple[Layer, Layer]]] = {}
+        unmeasured: list[tuple[Layer, Layer]] = []
         for pair in pairs:
             places = [shelf.places.get(layer) for shelf, layer in zip(shelves, pair, strict=True)]
             if places[0] is None or places[1] is None or places[0][0] != places[1][0]:
-                yield self._unmeasured(choice, names, shelves, pair, view)
+                unmeasured.append(pair)
             else:
                 groups.setdefault((places[0][0], places[1][0]), []).append(pair)
         for (mine, theirs), group in groups.items():
@@ -203,6 +204,7 @@ class _MatrixRun:
                     view=view,
                     note=all_of((shelves[0].notes[mine], shelves[1].notes[theirs])),
                 )
+        yield from (self._unmeasured(choice, names, shelves, pair, view) for pair in unmeasured)
 
     def _unmeasured(
         self,
