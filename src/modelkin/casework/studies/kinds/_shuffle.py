@@ -41,7 +41,7 @@ class Shuffle(Experiment, tag="shuffle"):
             for row in bench.folder.read_csv(bench.earlier(self.vectors, ".csv"))
         }
         a, b = self.pair
-        rows: list[dict[str, object]] = []
+        rows: list[dict[str, Any]] = []
         means: dict[str, dict[str, Any]] = {}
         for role, one, other, layers in each_role(bench, saved, self.pair, self.roles):
             mine, theirs = Stack(one.at(layers)), Stack(other.at(layers))
@@ -93,9 +93,8 @@ class Shuffle(Experiment, tag="shuffle"):
             }
         bench.folder.rows(bench.data(".csv"), rows)
         if self.file is not None:
-            by_layer = sorted(
-                rows, key=lambda row: row["layer"]
-            )  # as published: both norms of a layer together
+            # As published: both norms of a layer stand together.
+            by_layer = sorted(rows, key=lambda row: int(row["layer"]))
             bench.folder.csv(self.file, PUBLISHED, ([row[name] for name in PUBLISHED] for row in by_layer))
         summary = [
             {
