@@ -11,7 +11,7 @@
     │   ├── NotFound              no such model, revision or file
     │   ├── AccessDenied          private, gated, or a token that is not accepted
     │   ├── Offline               offline mode, and the bytes are not stored here
-    │   ├── NetworkError          no connection, a cut line, a server error, after all retries
+    │   ├── NetworkError          no connection, a dropped connection, a server error, after all retries
     │   ├── SourceTimeout         the server stalls or is too slow
     │   ├── RateLimited           the server asked us to wait longer than we may
     │   ├── RangesIgnored         the server sends whole files where a range was asked for

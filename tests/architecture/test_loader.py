@@ -123,7 +123,7 @@ def test_a_good_file_is_read():
         (
             "[tensors]",
             '[merged_spaces]\nmlp = { into = "residual", until = "router" }\n[tensors]',
-            "merged_spaces.mlp.until: there is no such key. There are into, unless",
+            "merged_spaces.mlp.until: there is no such key. Available: into, unless",
         ),
     ],
 )
@@ -170,7 +170,7 @@ def test_a_family_by_name():
             Wrappers,
             "format = 1",
             "format = 1\nx = 1",
-            "x: there is no such key. There are format",
+            "x: there is no such key. Available: format",
         ),
         ("wrappers.toml", Wrappers, '"vision"', "1", r"components\['vision_tower.'\]: expected a text"),
         (

@@ -253,7 +253,7 @@ def test_a_result_that_cannot_be_printed_is_no_success(folder, arguments):
     assert status == 74
     assert said.splitlines()[-2:] == [
         "error: writing: No space left on device",
-        "hint: Is there room, and may you write there?",
+        "hint: Check the free space, and whether you may write there.",
     ] or said.splitlines()[-1].startswith("error: standard output: the result could not be printed")
     assert "Traceback" not in said
     assert "Exception ignored" not in said

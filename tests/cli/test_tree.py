@@ -14,7 +14,7 @@ def models(small_zoo, monkeypatch):
 def test_families_edges_and_models_alone_are_shown(run):
     status, out, err = run("tree", "base=./base", "./child", "./stranger", "--out", "report")
     assert status == 0
-    assert "Families: 1; models alone: 1" in out
+    assert "Families: 1; models without relatives: 1" in out
     assert "direction not identified" in Path("report", "TREE.md").read_text()
     assert "comparing ./child with base" in err
 

@@ -59,7 +59,9 @@ def test_what_was_not_compared_has_its_reason(plain):
 def test_fields_that_differ_come_with_their_meaning_and_bookkeeping_does_not(plain):
     config = {"hidden_size": ("8", "16"), "odd": ("1", "absent"), "transformers_version": ("1", "2")}
     result = replace(plain, config=config)
-    assert list(config_lines(result, ENGLISH)) == ["configs: 2 fields differ, and 1 that are bookkeeping"]
+    assert list(config_lines(result, ENGLISH)) == [
+        "configs: 2 fields differ; 1 bookkeeping field also differs"
+    ]
     assert config_rows(result, ENGLISH) == [
         ("hidden_size", "8", "16", "width of the residual stream"),
         ("odd", "1", "absent", ""),

@@ -158,7 +158,7 @@ def changed(**arrays):
         ),
         (
             factors() | {f"{Q}.lora_A.weight": np.zeros((4, 32), np.float32)},
-            "has two of its kind",
+            "has two tensors for the same part",
         ),
     ],
 )

@@ -276,7 +276,7 @@ BAD = {
     "a type that does not exist": (
         SMALL.replace(b"\x03\0\0\0\x01\x06\0\0\0", b"\x03\0\0\0\x09\x06\0\0\0"),
         UnsupportedFormat,
-        "type 9 is not known",
+        "unknown type 9",
     ),
     "a name twice": (
         ct2_file({"a/weight": np.ones((1, 1), "<f4"), "b/weight": np.ones((1, 1), "<f4")}).replace(

@@ -116,7 +116,7 @@ def test_any_part_names_the_set(tmp_path):
 
 def test_a_missing_part_is_named():
     files = {"m-00001-of-00003.gguf": part(0, 3, [], first=True)}
-    with pytest.raises(HeaderError, match=r"2 of 3 parts are missing, 'm-00002-of-00003.gguf' first"):
+    with pytest.raises(HeaderError, match=r"2 of 3 parts are missing, starting with 'm-00002-of-00003.gguf'"):
         _ = mk.open_model(MemorySource(files)).index
 
 

@@ -87,9 +87,9 @@ OUTSIDE = entry(b"location", b"weights.bin")
 EXTERNAL = {
     "field 14 as bytes": (field(14, b"\1"), "field 14 at byte [0-9]+ has wire type 2"),
     "field 14 as four bytes": (varint(14 << 3 | 5) + b"\1\0\0\0", "field 14 at byte [0-9]+ has wire type 5"),
-    "a place that there is not": (number(14, 1) + number(14, 5), "several times"),
-    "a large place": (number(14, (1 << 32) + 1), "several times"),
-    "two places": (number(14, 1) + number(14, 0), "several times"),
+    "a place that there is not": (number(14, 1) + number(14, 5), "more than once"),
+    "a large place": (number(14, (1 << 32) + 1), "more than once"),
+    "two places": (number(14, 1) + number(14, 0), "more than once"),
     "a field number that protobuf cuts": (varint((1 << 33) | 14 << 3) + b"\1", "got number"),
     "inside and outside": (number(14, 1), "numbers of its own and others"),
     "said to be inside": (number(14, 0), "numbers of its own and others"),
@@ -107,7 +107,7 @@ def test_numbers_that_are_there_twice_are_refused():
     refused(graph(weight(more=field(4, b"\0" * 16))), "keeps its numbers twice")
     refused(graph(weight(kind=(1 << 32) + 1)), "has the type 4294967297")
     sparse = field(7, field(5, weight()) + field(15, field(1, weight())))
-    refused(sparse, "occurs twice, once as a list")
+    refused(sparse, "occurs twice, once in sparse form")
     constant = field(5, field(1, b"value") + field(5, weight()) + field(5, weight()))
     node = field(1, field(2, b"fc.weight") + field(4, b"Constant") + constant)
     refused(field(7, node), "an attribute holds two tensors")
@@ -248,7 +248,7 @@ def test_graphs_in_each_other_end_at_a_depth():
     nested = b""
     for _ in range(40):
         nested = field(1, field(4, b"If") + field(5, field(1, b"then_branch") + field(6, nested)))
-    refused(field(7, nested), f"nests more than {parse_module.MAX_DEPTH} graphs")
+    refused(field(7, nested), f"nests graphs more than {parse_module.MAX_DEPTH} deep")
 
 
 def test_the_number_of_fields_is_bounded(monkeypatch):
@@ -359,7 +359,7 @@ def test_places_that_do_not_fit_the_file_are_refused(stated, words):
 
 def test_data_that_is_missing_is_named():
     data, _, _ = with_external_data()
-    with pytest.raises(NotFound, match=r"model\.onnx_data: no such file, where tensor 'fc\.weight'"):
+    with pytest.raises(NotFound, match=r"model\.onnx_data: no such file, although tensor 'fc\.weight'"):
         _ = opened(data).index
 
 

@@ -49,7 +49,7 @@ def test_a_product_that_nothing_tells_of_keeps_its_name_and_is_noted():
     model = one_product(name="MatMul_12")
     assert list(model.index) == ["onnx::MatMul_7"]
     (note,) = map(str, model.weights.notes)
-    assert note == "1 weights have names that say nothing, and the graph gave no others"
+    assert note == "1 weights have uninformative names, and the graph gave no others"
 
 
 def test_two_products_of_one_module_are_not_given_one_name():

@@ -150,7 +150,7 @@ def test_weights_under_an_odd_name_that_transformers_would_load_are_no_secret(tm
     files["config.json"] = json.dumps({"transformers_weights": odd}).encode()
     for name, data in files.items():
         (tmp_path / name).write_bytes(data)
-    with pytest.raises(UnsupportedFormat, match="as the weights, which holds the invisible character"):
+    with pytest.raises(UnsupportedFormat, match="as the weights, which contains the invisible character"):
         _ = mk.open_model(str(tmp_path)).index
 
 

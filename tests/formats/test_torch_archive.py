@@ -141,7 +141,7 @@ WHOLE = {
     "half an extra field": (archive(changed(DATA, extra=b"\x01")), "its extra field ends early"),
     "two sizes": (archive(changed(DATA, extra=2 * struct.pack("<HH", 1, 0))), "states its size twice"),
     "no size": (archive(changed(DATA, size=0xFFFFFFFF)), "its size or place is missing"),
-    "unknown flags": (archive(changed(DATA, flags=0x4808)), "makes no sense"),
+    "unknown flags": (archive(changed(DATA, flags=0x4808)), "is malformed"),
     "a long byte order": (archive(changed(ORDER, data=b"little" * 10)), "has 60 bytes, more than 16"),
 }
 
@@ -254,7 +254,7 @@ def test_a_broken_file_of_the_older_layout_is_refused(trick):
 
 
 OTHER_KINDS = {
-    "a pickle": (whole(integer(3)), "a Python pickle that torch has not written"),
+    "a pickle": (whole(integer(3)), "a Python pickle that torch did not write"),
     "a pointer of Git LFS": (b"version https://git-lfs.github.com/spec/v1\n", "git lfs pull"),
     "a web page": (b"<!doctype html>", "web page"),
     "a 7z archive": (b"7z\xbc\xaf\x27\x1c" + bytes(100), "7z archive"),

@@ -200,7 +200,9 @@ def test_instructions_that_no_writer_of_weights_uses_are_refused(instruction):
 def test_a_name_that_is_only_mentioned_is_inert_and_said():
     weights = opened(OS_SYSTEM)
     assert list(weights.index) == ["a"]
-    assert tuple(map(str, weights.notes)) == ("its pickle mentions 1 names that were left alone: os.system",)
+    assert tuple(map(str, weights.notes)) == (
+        "its pickle mentions 1 names that were not resolved: os.system",
+    )
 
 
 def test_an_allowed_call_does_not_call_its_arguments():

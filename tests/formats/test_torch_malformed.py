@@ -164,7 +164,7 @@ PLACES = {
     ),
     "offset beyond": (tensor(storage("0", 6), (2, 3), offset=1), "reaches to byte 28"),
     "stride beyond": (tensor(storage("0", 6), (2, 3), (9, 1)), "reaches to byte 48"),
-    "inflated": (tensor(storage("0", 6), (1 << 40,), (0,)), "makes 1099511627776 numbers out of the 6"),
+    "inflated": (tensor(storage("0", 6), (1 << 40,), (0,)), "expands 6 stored numbers to 1099511627776"),
     "absurd but empty": (tensor(storage("0", 6), (0, 1 << 40, 1 << 40), (0, 0, 0)), "absurd shape"),
     "absurd": (tensor(storage("0", 6), (1 << 40, 1 << 40), (0, 0)), "absurd shape"),
     "no such storage": (tensor(storage("8", 6), (2, 3)), "storage '8' is not in the archive"),
@@ -211,9 +211,9 @@ def test_other_protocols_are_refused(version):
 
 
 def test_a_container_that_holds_itself_beside_the_weights_is_refused():
-    with pytest.raises(HeaderError, match="holds itself"):
+    with pytest.raises(HeaderError, match="contains itself"):
         opened(b"}q\x00" + text("me") + b"h\x00s")
-    with pytest.raises(HeaderError, match="holds itself"):
+    with pytest.raises(HeaderError, match="contains itself"):
         opened(b"]q\x00h\x00a")
 
 

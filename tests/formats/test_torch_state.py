@@ -134,9 +134,9 @@ def test_a_single_tensor_has_no_name():
 
 
 def test_names_that_nobody_can_see_are_refused():
-    with pytest.raises(HeaderError, match=r"holds the invisible character U\+202E"):
+    with pytest.raises(HeaderError, match=r"contains the invisible character U\+202E"):
         names_and_notes(state("a\u202eb"))
-    with pytest.raises(HeaderError, match=r"holds the invisible character U\+D800"):
+    with pytest.raises(HeaderError, match=r"contains the invisible character U\+D800"):
         names_and_notes(state("a\ud800b"))
 
 

@@ -65,7 +65,7 @@ def test_the_table_of_positions_is_no_evidence():
     """The one tensor that training never touched is known as such, by role and by its values."""
     with mk.open_model(str(folder_of(MINILM))) as model:
         positions = next(name for name in model.index if name.endswith("position_ids"))
-        assert str(looks_fixed(model.tensor(positions))) == "counting numbers"
+        assert str(looks_fixed(model.tensor(positions))) == "consecutive integers"
         assert [entry.fixed for entry in model.architecture.tensors if entry.tensor == positions] == [True]
 
 

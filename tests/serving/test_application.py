@@ -260,7 +260,7 @@ def test_an_error_of_ours_is_not_told_to_readers(client, monkeypatch, caplog):
 
     monkeypatch.setattr(ScanJobs, "_of_model", broken)
     found = over(client, client.post("/api/scans", {"model": "demo:base"}).json()["id"])
-    assert found["problem"] == "an error of modelkin"
+    assert found["problem"] == "an error in modelkin"
     assert "secret" not in caplog.text
     assert "RuntimeError" in caplog.text
 

@@ -81,7 +81,7 @@ def redirecting() -> Iterator[object]:
 )
 def test_a_host_that_two_parsers_read_differently_gets_nothing(redirecting, location):
     server = redirecting(location)
-    with pytest.raises(NetworkError, match="something that is not an address: it holds a backslash"):
+    with pytest.raises(NetworkError, match="something that is not an address: it contains a backslash"):
         server.read()
     assert server.seen_elsewhere == []
 
@@ -217,7 +217,7 @@ def test_a_public_hub_does_not_lead_into_a_private_network(redirecting, host):
     server = redirecting(f"http://{host}:{{port}}/x")
     with pytest.raises(NetworkError, match="redirects into a private network") as caught:
         server.read()
-    assert "name the server inside" in (caught.value.hint or "")
+    assert "name the internal server" in (caught.value.hint or "")
     assert TOKEN not in everything_said(caught.value)
     assert server.seen_elsewhere == []
 

@@ -50,8 +50,8 @@ def is_fixed_table(name: str) -> bool:
 def looks_fixed(values: NDArray[Any]) -> Message | None:
     """Return what computed table a whole tensor is, or None if its values look trained or random.
 
-    Constants, counting numbers, causal masks, sinusoids (both layouts) and geometric sequences of at least
-    eight values (RoPE frequencies) are recognised. Fewer than four values only if they are constant.
+    Constants, consecutive integers, causal masks, sinusoids (both layouts) and geometric sequences of at
+    least eight values (RoPE frequencies) are recognised. Fewer than four values only if they are constant.
     """
     array = np.asarray(values)
     if array.size == 0 or array.dtype.kind not in "biuf":

@@ -139,7 +139,7 @@ class FailOn(click.ParamType[tuple[str, ...]]):
     "case_id",
     metavar="ID",
     help="Put a case number, the time, the command, versions and the SHA-256 of every weight file "
-    "into the record; local files are read in full for it.",
+    "into the record; this reads local files in full.",
 )
 @figures_option
 @fetch_options

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     default="standard",
     show_default=True,
     help="How much to read of each model: standard 20 MB, deep 1 GB (also models with moved layers and "
-    "renumbered units), full every value of all tensors that both have, in bounded memory.",
+    "renumbered units), full: every value of tensors present in both, in bounded memory.",
 )
 @click.option(
     "--digests",

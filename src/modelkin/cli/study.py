@@ -169,7 +169,7 @@ def _replaced(texts: tuple[str, ...]) -> dict[str, str]:
     "formats",
     type=click.Choice(("png", "svg")),
     multiple=True,
-    help="Of the pictures. Default: both.",
+    help="Picture format. Default: both.",
 )
 @output_options
 def draw(folder: Path, *, out: Path | None, dpi: int, formats: tuple[str, ...], output: Output) -> None:

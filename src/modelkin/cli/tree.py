@@ -37,7 +37,7 @@ PAIRS = ("all", "proposed")
     "dates",
     multiple=True,
     metavar="MODEL=YYYY-MM-DD",
-    help="When a model is said to be from. A claim: named as one wherever it decides a direction.",
+    help="Claimed release date of a model, named as a claim wherever it decides a direction.",
 )
 @sampled_depth_option(
     "Depth of the comparisons that decide who is related: standard 20 MB of each model, deep 1 GB."

@@ -52,7 +52,7 @@ def path_problem(path: str) -> Message | None:
     if forbidden := [character for character in "\\:" if character in path]:
         return say("problem.path-forbidden", character=repr(forbidden[0]))
     if wrong := [part for part in path.split("/") if part in ("", ".", "..")]:
-        return say("problem.path-part", part=repr(wrong[0]))
+        return say("problem.path-part", part=repr(wrong[0])) if wrong[0] else say("problem.path-part-empty")
     return None
 
 

@@ -226,16 +226,17 @@ class TestNumbers:
     @pytest.mark.parametrize("number", ["-1", "-0", "-9223372036854775808"])
     def test_a_negative_axis_is_refused(self, number: str):
         text_refused(
-            GOOD.replace("[2,2]", f"[2,{number}]"), f"shape of tensor 'a' holds the negative number {number}"
+            GOOD.replace("[2,2]", f"[2,{number}]"),
+            f"shape of tensor 'a' contains the negative number {number}",
         )
 
     def test_a_negative_offset_is_refused(self):
         text_refused(
-            GOOD.replace("[0,16]", "[-16,0]"), "data_offsets of tensor 'a' holds the negative number -16"
+            GOOD.replace("[0,16]", "[-16,0]"), "data_offsets of tensor 'a' contains the negative number -16"
         )
 
     def test_a_leading_zero_is_refused(self):
-        text_refused(GOOD.replace("[2,2]", "[02,2]"), "holds a number with a leading zero")
+        text_refused(GOOD.replace("[2,2]", "[02,2]"), "contains a number with a leading zero")
 
     def test_a_number_of_millions_of_digits_is_refused(self):
         text = GOOD.replace("[2,2]", "[" + "9" * 5_000_000 + "]")
@@ -328,7 +329,9 @@ class TestNames:
         "character", ["\x00", "\x1b", "\n", "\x7f", "\x9b", "\u202e", "\u200b", "\u2028", "\ufeff"]
     )
     def test_an_invisible_character_is_refused(self, character: str):
-        refused(header({f"a{character}b": entry()}), f"holds the invisible character U+{ord(character):04X}")
+        refused(
+            header({f"a{character}b": entry()}), f"contains the invisible character U+{ord(character):04X}"
+        )
 
     def test_a_name_that_cannot_be_seen_beside_good_ones_is_left_out(self):
         tensors = {"good": entry("U8", [8], [0, 8]), "a\u200bb": entry("U8", [4], [8, 12])}

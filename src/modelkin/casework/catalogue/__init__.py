@@ -1,1 +1,1 @@
-"""The figures themselves, by what they are about: each a function from saved numbers to a description."""
+"""The figures themselves, by subject: each a function from saved numbers to a description."""

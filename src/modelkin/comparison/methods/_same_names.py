@@ -28,7 +28,7 @@ class SameNames(Method):
     """Compare values of tensors with equal names, if the architecture is unknown."""
 
     def problem(self, pair: Pair) -> None:
-        """Any two models have names."""
+        """No precondition: names always exist."""
 
     def planned(self, pair: Pair) -> Iterable[Planned]:
         """Sample tensors that both models have, unless both architectures are known."""

@@ -131,10 +131,11 @@ def config_lines(result: Comparison, language: Language) -> Iterator[str]:
     if not result.config:
         yield language.say("beside.no_field")
         return
-    more = language.say("beside.bookkeeping", number=str(rest)) if rest else ""
+    many = "beside.bookkeeping-one" if rest == 1 else "beside.bookkeeping"
+    more = language.say(many, number=str(rest)) if rest else ""
     shown = language.say("beside.first", number=str(_MOST_FIELDS)) if telling > _MOST_FIELDS else ""
     key = "beside.field" if telling == 1 else "beside.fields"
-    yield language.say(key, number=str(telling)) + more + shown
+    yield language.say(key, number=str(telling)) + shown + more
 
 
 def config_rows(result: Comparison, language: Language) -> list[tuple[str, str, str, str]]:

@@ -74,7 +74,7 @@ class OnnxTensor:
 
     @property
     def n_elements(self) -> int:
-        """Number of numbers."""
+        """Number of elements."""
         return math.prod(self.shape)
 
     @property

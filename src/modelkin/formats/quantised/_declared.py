@@ -47,8 +47,15 @@ def gptq_problem(checkpoint: SchemeInput) -> Message | None:
         return say("format.layout", layout=repr(version), known=("'gptq'", "'gptq_v2'"))
     bits = checkpoint.settings.number("bits")
     if bits not in _GPTQ_BITS:
-        return say("format.bits", bits=bits, known=_GPTQ_BITS)
+        return _other_bits(bits, _GPTQ_BITS)
     return None
+
+
+def _other_bits(bits: float | None, known: tuple[int, ...]) -> Message:
+    """Say that codes of so many bits are not read, or that the config does not say how many there are."""
+    if bits is None:
+        return say("format.bits-unstated", known=known)
+    return say("format.bits", bits=bits, known=known)
 
 
 def find_gptq(checkpoint: SchemeInput) -> Iterator[FoundWeight]:
@@ -143,7 +150,7 @@ def awq_problem(checkpoint: SchemeInput) -> Message | None:
     settings = checkpoint.settings
     bits = settings.number("bits") or settings.number("w_bit")
     if bits != _AWQ_BITS:
-        return say("format.bits", bits=bits, known=_AWQ_BITS)
+        return _other_bits(bits, (_AWQ_BITS,))
     if settings.word("backend") == "llm-awq" or _awq_layout(checkpoint) is None:
         layout = settings.word("version") or settings.word("checkpoint_format")
         return say("format.layout", layout=repr(layout or "llm-awq"), known=("'gemm'", "'gemv'"))

@@ -112,7 +112,7 @@ def _found(checkpoint: SchemeInput, finders: Iterable[_Find]) -> dict[str, Found
 
 
 def _left_out(checkpoint: SchemeInput, found: Mapping[str, FoundWeight]) -> set[str]:
-    """Return the names of tensors that cannot be used, or refuse a model of which they are too much."""
+    """Return the names of tensors that cannot be used, or refuse a model with too many."""
     index = checkpoint.index
     used = {name for one in found.values() for name in one.uses}
     left_out: set[str] = set()
