@@ -63,7 +63,7 @@ def test_the_folder_has_the_numbers_and_the_document_repeats_them(run, tmp_path)
     ]
     status, out, err = run(*arguments, "--metric", "all", "--out", str(tmp_path / "new"))
     assert status == 0
-    assert str(tmp_path / "new" / "MATRIX.md") in err
+    assert str(tmp_path / "new" / "report.html") in err
     result = mk.MatrixResult.from_json((tmp_path / "new" / "matrix.json").read_text())
     written = table_from_csv((tmp_path / "new" / "matrix.csv").read_text())
     assert list(written.cells()) == list(result.table.cells())

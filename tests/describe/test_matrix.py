@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import re
 import weakref
 from collections.abc import Mapping
 
@@ -17,7 +18,7 @@ from modelkin.architecture import Segment
 from modelkin.describe.matrix import BASELINES, KnownRelation, parse_layer_list, parse_role
 from modelkin.describe.matrix.views import View, published_windows
 from modelkin.describe.measures import DEFAULT, MEASURES, Stack, table_from_csv
-from modelkin.document import ENGLISH, matrix_view, render_markdown
+from modelkin.document import ENGLISH, load_language, matrix_view, render_markdown
 from modelkin.document.results import schema
 from modelkin.errors import BadSelection, FormatError, UsageError
 from modelkin.formats.safetensors import safetensors_bytes
@@ -619,10 +620,20 @@ def test_a_result_is_written_and_read_back(trained, tmp_path):
     back = mk.MatrixResult.from_json(text)
     assert back == trained
     paths = trained.write(tmp_path / "new")
-    assert [path.name for path in paths] == ["matrix.json", "matrix.csv", "MATRIX.md"]
+    assert [path.name for path in paths] == ["matrix.json", "matrix.csv", "MATRIX.md", "report.html"]
     assert mk.MatrixResult.from_json(paths[0].read_text()) == trained
     assert list(table_from_csv(paths[1].read_text()).cells()) == list(trained.table.cells())
     assert "What does not follow" in paths[2].read_text()
+
+
+@pytest.mark.parametrize("language", ["en", "ko"])
+def test_the_page_of_a_matrix_has_its_numbers_and_loads_nothing(trained, tmp_path, language):
+    page = trained.write(tmp_path, language=language)[-1].read_text()
+    assert f"<title>{load_language(language).say('matrix.title')}</title>" in page
+    assert f'<html lang="{language}"' in page
+    row = next(row for row in trained.table.where(measure="pearson") if row.value is not None)
+    assert f"{row.value:.4f}" in page
+    assert not re.search(r'(?:src|href)="(?!#|data:)', page)
 
 
 def test_the_schema_and_the_document_have_the_same_keys(trained):

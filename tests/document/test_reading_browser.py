@@ -12,6 +12,7 @@ from modelkin.casework.replay.figures import replay_figures
 from modelkin.casework.replay.view import replay_html
 from modelkin.casework.studies import run_study
 from modelkin.casework.studies.files import parse_study
+from modelkin.describe.measures import MEASURES
 from modelkin.document import load_language, report_html, write_scan
 from modelkin.figures import rendered
 from modelkin.model import open_models
@@ -74,7 +75,9 @@ def lineage_pages(tmp_path_factory):
         kept, _ = create_registry(str(place / "registry")).add([mk.fingerprint_model(one) for one in others])
         found = mk.scan(mk.fingerprint_model(asked), kept, mk.ScanOptions(verify=1), model=asked)
     write_scan(found, place / "scan")
-    return {name: place / name / "report.html" for name in ("diff", "merge", "tree", "scan")}
+    both = {"base": "demo:base", "twin": "demo:twin-1"}
+    mk.matrix(both, mk.MatrixOptions(measures=tuple(MEASURES))).write(place / "matrix")
+    return {name: place / name / "report.html" for name in LINEAGE}
 
 
 def replayed() -> str:
@@ -105,7 +108,7 @@ def page_of(request, compared, tmp_path):
     return path
 
 
-LINEAGE = ("diff", "merge", "tree", "scan")
+LINEAGE = ("diff", "merge", "tree", "scan", "matrix")
 
 
 @pytest.mark.parametrize("kind", ["report", "report-ko", "study", "replay", *LINEAGE])
@@ -114,7 +117,8 @@ def test_a_page_can_be_read_by_everybody(chromium, page_of, kind):
     page = chromium.open(page_of(kind), width=390, height=844)
     assert page.run("document.getElementById('theme').offsetParent !== null")
     assert page.run("document.querySelectorAll('nav a').length") > 1
-    assert page.run("document.querySelector('main .card').getBoundingClientRect().top") < 844
+    first = "main .card" if kind != "matrix" else "main p"  # a matrix decides nothing
+    assert page.run(f"document.querySelector('{first}').getBoundingClientRect().top") < 844
     page.run(OPEN_ALL)
     assert page.run("document.documentElement.scrollWidth") == 390
     assert page.run(BROKEN_WORDS) == []

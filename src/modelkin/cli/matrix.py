@@ -97,7 +97,7 @@ PAIRS = ("same", "all", "within", "relative", "mixed")
     help="Rows to read for the token baselines.",
 )
 @seed_option
-@out_option("Write matrix.json, matrix.csv and MATRIX.md.")
+@out_option("Write matrix.json, matrix.csv, MATRIX.md and report.html.")
 @fetch_options
 @output_options
 def matrix(
@@ -187,7 +187,7 @@ def matrix(
         result = measure(dict(zip(named, opened, strict=True)), options, progress=output)
     view = partial(matrix_view, result, output.language, detail=output.detail)
     write = partial(result.write, language=output.lang)
-    output.written(result, view, out=out, write=write, start="MATRIX.md")
+    output.written(result, view, out=out, write=write, start="report.html")
 
 
 def _baselines(names: tuple[str, ...], *, asked: tuple[bool, tuple[str, ...]]) -> tuple[str, ...]:

@@ -48,10 +48,13 @@ def folder_of(result: object, texts: Language) -> Files:
 
 @folder_of.register
 def _matrix(result: MatrixResult, texts: Language) -> Files:
+    blocks = matrix_view(result, texts)
+    title = texts.say("matrix.title")
     return {
         "matrix.json": to_json(result) + "\n",
         "matrix.csv": table_to_csv(result.table),
-        "MATRIX.md": render_markdown(matrix_view(result, texts)),
+        "MATRIX.md": render_markdown(blocks),
+        "report.html": render_html(blocks, title=title, language=texts, version=result.modelkin),
     }
 
 

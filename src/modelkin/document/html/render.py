@@ -62,7 +62,7 @@ def render_html(
     writer = _HtmlWriter(language, images or {})
     made_by = language.say("atlas.made" if site else "text.made_by", version=version)
     links = [(key, text) for block in listed for key, text in _linked(block)]
-    skip = language.say("text.skip_site" if site else "text.skip")
+    skip = language.say("text.skip" if links and links[0][0] == "verdict" else "text.skip_site")
     body = element(
         "body",
         element("a", skip, href=f"#{links[0][0]}", class_="skip") if links else None,

@@ -50,24 +50,25 @@ def _whole(result: MatrixResult, language: Language) -> Iterator[Block]:
     yield Heading(say("title"), 1)
     yield Paragraph(Marked(say("follows")))
     yield Paragraph(Marked(say("follows_not")))
-    yield Section(title=say("models"), blocks=(_models(result, say),))
+    yield Section(title=say("models"), blocks=(_models(result, say),), key="models")
     measures = [
         (Literally(measure.name), Marked(tell(measure.meaning)), Marked(tell(measure.cannot_say)))
         for measure in chosen_measures(result.options.measures)
     ]
     titles = [say(key) for key in ("measure", "what_it_is", "cannot_say")]
-    yield Section(title=say("measures"), blocks=(table(titles, measures),))
+    yield Section(title=say("measures"), blocks=(table(titles, measures),), key="measures")
     note = Paragraph(Marked(f"{say('brackets')} {say('unrounded')}"))
-    yield Section(title=say("numbers"), blocks=(note, *_parts(result, language, strong=False)))
+    numbers: tuple[Block, ...] = (note, *_parts(result, language, strong=False))
+    yield Section(title=say("numbers"), blocks=numbers, key="numbers")
     if result.baselines:
         told = ((item.baseline, tell(item.note)) for item in result.baselines)
         notes = sorted({f"{name}: {text}" for name, text in told if text})
-        baselines = _baselines(result, language, every=False)
-        yield Section(title=say("baselines"), blocks=(baselines, Bullets(tuple(notes))))
-    yield Section(title=say("tensors"), blocks=(_tensors(result, say),))
+        baselines = (_baselines(result, language, every=False), Bullets(tuple(notes)))
+        yield Section(title=say("baselines"), blocks=baselines, key="baselines")
+    yield Section(title=say("tensors"), blocks=(_tensors(result, say),), key="tensors")
     reasons = (*_missing(result, language), *map(tell, result.notes))
     if reasons:
-        yield Section(title=say("not_measured"), blocks=(Bullets(reasons),))
+        yield Section(title=say("not_measured"), blocks=(Bullets(reasons),), key="not-measured")
     read = result.read
     made = say(
         "made",
@@ -75,7 +76,7 @@ def _whole(result: MatrixResult, language: Language) -> Iterator[Block]:
         size=size_text(read.bytes_fetched),
         requests=str(read.requests),
     )
-    yield Section(title=say("repeat"), blocks=(Code(_command(result)), Paragraph(made)))
+    yield Section(title=say("repeat"), blocks=(Code(_command(result)), Paragraph(made)), key="repeat")
 
 
 def _brief(result: MatrixResult, language: Language, *, verbose: bool) -> Iterator[Block]:
