@@ -1,5 +1,6 @@
 """``modelkin compare`` as a user meets it."""
 
+import errno
 import json
 from dataclasses import replace
 
@@ -11,6 +12,7 @@ import modelkin as mk
 from modelkin.cli.output import Output
 from modelkin.comparison import price_comparison
 from modelkin.comparison.verdict import Conclusion
+from modelkin.document import folder
 from modelkin.document.results import schema
 from modelkin.message import say
 
@@ -238,6 +240,39 @@ def test_the_folder_of_a_report_is_checked_before_the_work(run, tmp_path, monkey
         status, _, err = run("compare", "./stranger", "./base", "--out", str(tmp_path / place), *QUICK)
         assert (status, told in err) == (2, True), err
     assert (tmp_path / "r" / "comparison.json").read_text() == written
+
+
+@pytest.mark.parametrize(("code", "status"), [(errno.ENOSPC, 74), (errno.EROFS, 2)])
+def test_a_place_that_cannot_be_written_is_noticed_before_the_work(run, tmp_path, monkeypatch, code, status):
+    def work(**_):
+        raise AssertionError("the work was begun")
+
+    def refuse(*_):
+        raise OSError(code, "it is not possible")
+
+    monkeypatch.setattr(mk, "compare", work)
+    monkeypatch.setattr(folder, "_replace", refuse)
+    place = tmp_path / "new" / "report"
+    found, out, err = run("compare", "./child", "./base", "--out", str(place), *QUICK)
+    assert (found, out) == (status, "")
+    assert "the report cannot be written: it is not possible" in err
+    assert not place.parent.exists()
+
+
+def test_a_comparison_that_fails_leaves_no_folder(run, tmp_path):
+    (tmp_path / "kept").mkdir()
+    for place in ("new/report", "kept"):
+        assert run("compare", "./child", "./nowhere", "--out", str(tmp_path / place))[0] == 3
+    assert [(path.name, list(path.iterdir())) for path in tmp_path.iterdir()] == [("kept", [])]
+
+
+@pytest.mark.parametrize(
+    "command", [("compare", "./child", "./base"), ("demo",), ("study", "replay", "solar-glm")]
+)
+def test_figures_need_a_folder(run, command):
+    status, out, err = run(*command, "--figures")
+    assert (status, out) == (2, "")
+    assert "--figures needs --out" in err
 
 
 def test_the_seed_is_recorded(run):

@@ -49,7 +49,7 @@ def test_an_unknown_revision_and_a_token_without_access_come_with_hints():
         fetch = mk.FetchOptions(endpoint=hub.url, token="hf_some", use_store=False)
         with pytest.raises(NotFound, match="no revision 'nothing'") as caught:
             _ = mk.open_model("org/a@nothing", fetch).location
-        assert "without @ the newest is taken" in (caught.value.hint or "")
+        assert "without @ the newest is used" in (caught.value.hint or "")
         with pytest.raises(SourceError, match="no such model") as refused:
             _ = mk.open_model("org/other", fetch).location
         assert "Your token was sent" in (refused.value.hint or "")

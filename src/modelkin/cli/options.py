@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.shell_completion import CompletionItem
 
-from modelkin.cli.usage import BadValue
+from modelkin.cli.usage import BadValue, Misused
 from modelkin.message import Refusal, say
 
 if TYPE_CHECKING:
@@ -147,22 +147,38 @@ def out_option(text: str, *, required: bool = False) -> Callable[[Function], Fun
     """Return the option for a folder to write to."""
     place = click.Path(file_okay=False, writable=True, path_type=Path)
     return click.option(
-        "--out", type=place, required=required, metavar="DIR", help=text, callback=_that_can_be_made
+        "--out", type=place, required=required, metavar="DIR", help=text, callback=_that_can_be_written
     )
 
 
-def _that_can_be_made(ctx: click.Context, param: click.Parameter, value: Path | None) -> Path | None:
-    """Refuse a folder that could not be created, before any work."""
-    if value is not None and not value.exists():
+def _that_can_be_written(ctx: click.Context, param: click.Parameter, value: Path | None) -> Path | None:
+    """Refuse a folder that cannot be made or written, before any work."""
+    if value is None or ctx.resilient_parsing:
+        return value
+    if not value.exists():
         above = next(parent for parent in value.absolute().parents if parent.exists())
         if not above.is_dir() or not os.access(above, os.W_OK | os.X_OK):
             raise BadValue(say("problem.usage-folder", folder=str(value), above=str(above)), ctx, param)
+    from modelkin.document import try_folder
+
+    # Permissions do not tell: the disk may be full, or the place no real folder.
+    try_folder(value)
     return value
 
 
-figures_option = click.option(
-    "--figures", is_flag=True, help="With --out, also draw figures for papers and slides, as PNG and SVG."
-)
+def figures_option(function: Function) -> Function:
+    """Add the option for figures, which are files in the folder of --out."""
+
+    @click.option(
+        "--figures", is_flag=True, help="With --out, also draw figures for papers and slides, as PNG and SVG."
+    )
+    @functools.wraps(function)
+    def wrapped(*args: Any, figures: bool, out: Path | None, **rest: Any) -> Any:  # noqa: ANN401
+        if figures and out is None:
+            raise Misused(say("problem.usage-needs", a="--figures", b="--out"))
+        return function(*args, figures=figures, out=out, **rest)
+
+    return wrapped
 
 
 def locale_language() -> str:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
         document_files,
         report_html,
         scan_html,
+        try_folder,
         write_folder,
         write_scan,
     )
@@ -58,7 +59,7 @@ if TYPE_CHECKING:
 
 _MODULES = {
     "atlas_site": "AtlasSite SitePart write_atlas",
-    "folder": "check_folder document_files report_html scan_html write_folder write_scan",
+    "folder": "check_folder document_files report_html scan_html try_folder write_folder write_scan",
     "formats": "comparison_as sarif_json",
     "html": "page_policy render_html",
     "language": "ENGLISH LANGUAGES Language load_language read_texts",

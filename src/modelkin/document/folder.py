@@ -6,6 +6,7 @@ import hashlib
 import os
 import secrets
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -174,6 +175,29 @@ def _figures(
         for kind, content in renderings(figure, formats, dpi=dpi, language=language).items():
             files[f"figures/{name}.{kind}"] = content
     return files
+
+
+def try_folder(folder: Path) -> None:
+    """Check by trying that files can be written into a folder; neither they nor a folder made for them stay.
+
+    Raises what `write_files` would raise after the work.
+    """
+    missing = [place for place in (folder, *folder.parents) if not place.exists()]
+    made: list[Path] = []
+    try:
+        for place in reversed(missing):
+            with suppress(FileExistsError):
+                place.mkdir()
+                made.append(place)
+        trial = folder / f".modelkin.{secrets.token_hex(4)}"
+        _replace(trial, b"\n")  # a byte, as a full disk may still take empty files
+        trial.unlink()
+    except OSError as error:
+        raise not_written(str(folder), say("part.the-report"), error) from error
+    finally:
+        with suppress(OSError):  # another process may have begun to write there
+            for place in reversed(made):
+                place.rmdir()
 
 
 def write_files(folder: Path, files: Mapping[str, str | bytes]) -> tuple[Path, ...]:
