@@ -6,7 +6,8 @@ import pytest
 from tests.atlas.made import drawn_family
 
 from modelkin.atlas import relatives
-from modelkin.atlas.relatives import all_kin, connected
+from modelkin.atlas.groups import connected
+from modelkin.atlas.relatives import all_kin
 from modelkin.progress import Silent
 
 

@@ -20,7 +20,8 @@ from modelkin.registry.segments import RegistryRow
 
 from .claims import KnownKin, judged_claims, licence_steps, unnamed_origins
 from .declarations import AboutModel, Declaration, pinned, read_declaration
-from .relatives import AllKin, Kin, all_kin, connected
+from .groups import connected
+from .relatives import AllKin, Kin, all_kin
 from .result import Atlas, AtlasClaim, AtlasEdge, AtlasFamily, AtlasModel, AtlasPair
 from .trees import family_edges, merges_of
 

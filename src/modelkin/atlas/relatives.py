@@ -172,23 +172,3 @@ def likeness_of(made: FingerprintProduct) -> float:
         if block.kind == "all":
             return float(block.effect)
     return 0.0 if made.best is None else abs(float(made.best.effect))
-
-
-def connected(n: int, pairs: Sequence[tuple[int, int]]) -> list[list[int]]:
-    """Return the groups that pairs connect, including single members, each in order."""
-    above = list(range(n))
-
-    def top(item: int) -> int:
-        while above[item] != item:
-            above[item] = above[above[item]]
-            item = above[item]
-        return item
-
-    for first, second in pairs:
-        a, b = top(first), top(second)
-        if a != b:
-            above[max(a, b)] = min(a, b)
-    groups: dict[int, list[int]] = {}
-    for item in range(n):
-        groups.setdefault(top(item), []).append(item)
-    return list(groups.values())

@@ -14,6 +14,7 @@ from modelkin.options import CompareOptions, FetchOptions
 from modelkin.progress import Progress
 
 from .claims import KnownKin
+from .groups import JoinedGroups
 from .result import AtlasClaim, AtlasEdge, AtlasMerge
 
 
@@ -132,23 +133,15 @@ def _grown(
 
 def _nearest(members: Sequence[str], kin: KnownKin, declared: Sequence[AtlasEdge]) -> Iterator[AtlasEdge]:
     """Connect what declared edges leave apart, the most similar pairs first."""
-    group = {ref: ref for ref in members}
-
-    def top(ref: str) -> str:
-        while group[ref] != ref:
-            group[ref] = group[group[ref]]
-            ref = group[ref]
-        return ref
-
+    groups = JoinedGroups(members)
     for edge in declared:
-        group[top(edge.first)] = top(edge.second)
+        groups.join(edge.first, edge.second)
     inside = set(members)
     pairs = sorted(
         (-item.likeness, sorted(pair)) for pair, item in kin.pairs.items() if item.found and pair <= inside
     )
     for likeness, (first, second) in pairs:
-        if top(first) != top(second):
-            group[top(first)] = top(second)
+        if groups.join(first, second):
             yield AtlasEdge(
                 first=first,
                 second=second,

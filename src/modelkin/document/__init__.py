@@ -28,9 +28,11 @@ if TYPE_CHECKING:
     from modelkin.document.printing import print_html
     from modelkin.document.result_folders import write_result
     from modelkin.document.results import (
+        fingerprint_from_document,
         fingerprint_from_json,
         from_json,
         plain,
+        plain_object,
         to_json,
     )
     from modelkin.document.terminal import render_terminal
@@ -68,7 +70,7 @@ _MODULES = {
     "numbers": "bound_text effect_text size_text",
     "printing": "print_html",
     "result_folders": "write_result",
-    "results": "fingerprint_from_json from_json plain to_json",
+    "results": "fingerprint_from_document fingerprint_from_json from_json plain plain_object to_json",
     "terminal": "render_terminal",
     "views.atlas": "atlas_view",
     "views.claims": "claims_view",

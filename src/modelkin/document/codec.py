@@ -122,15 +122,22 @@ def parse(text: str, where: str) -> object:
 
 def from_json(kind: type[_Record], text: str, *, where: str, hint: Message | None = None) -> _Record:
     """Read a record that has a schema, strictly; `hint` is for a document that follows another schema."""
+    return from_document(kind, parse(text, where), where=where, hint=hint)
+
+
+def from_document(
+    kind: type[_Record], document: object, *, where: str, hint: Message | None = None
+) -> _Record:
+    """Read a record that has a schema from JSON that was parsed strictly."""
     reader = Reader(where)
-    document = parse(text, where)
     if not isinstance(document, dict):
         reader.refuse("", say("part.an-object"), document)
-    name = document.pop("schema", None)
+    members = dict(document)
+    name = members.pop("schema", None)
     if name != schemas[kind]:
         problem = say("problem.schema-expected", known=schemas[kind], got=_shown(name))
         raise FormatError(where, problem, hint=hint)
-    found: _Record = reader.read(kind, document, "")
+    found: _Record = reader.read(kind, members, "")
     return found
 
 

@@ -97,6 +97,13 @@ def plain(value: object) -> object:
     return codec.plain(value)
 
 
+def plain_object(value: object) -> dict[str, object]:
+    """Turn a result that is made of fields into a JSON object."""
+    found = plain(value)
+    assert isinstance(found, dict)
+    return found
+
+
 def schema(name: str) -> dict[str, object]:
     """Return a shipped JSON Schema, such as ``modelkin.inspection/1``."""
     file = name.replace("modelkin.", "").replace("/", "-") + ".json"
@@ -127,8 +134,13 @@ def from_json(kind: type[Kind], text: str) -> Kind:
 
 def fingerprint_from_json(text: str, *, where: str = "fingerprint") -> Fingerprint:
     """Read what `to_json` wrote of a fingerprint; one that was made by another recipe is refused."""
+    return fingerprint_from_document(codec.parse(text, where), where=where)
+
+
+def fingerprint_from_document(document: object, *, where: str = "fingerprint") -> Fingerprint:
+    """Read a fingerprint from JSON that was parsed strictly, as part of another document for example."""
     hint = say("hint.command-writes", command="fingerprint")
-    made = codec.from_json(Fingerprint, text, where=where, hint=hint)
+    made = codec.from_document(Fingerprint, document, where=where, hint=hint)
     made.check(where)
     return made
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -15,9 +14,10 @@ from modelkin.demo import DEMO_MODELS
 from modelkin.document import (
     AtlasSite,
     SitePart,
-    fingerprint_from_json,
+    fingerprint_from_document,
     page_policy,
     plain,
+    plain_object,
     report_html,
     scan_html,
     to_json,
@@ -141,7 +141,7 @@ class _GuardedApp:
         await self._app(scope, receive, guarded)
 
 
-class _Refused(Exception):
+class _RefusedRequest(Exception):
     """A refused request."""
 
     def __init__(self, answer: Any) -> None:  # noqa: ANN401
@@ -236,7 +236,7 @@ class _Served:
         if limit not in _LIMITS:
             return Problem(400, say("problem.serve-limit", most=_MOST_LISTED))
         found, total = self.index.found(request.query_params.get("q", ""), limit=int(limit))
-        listed = [{"key": model_key(model.ref), **_fields(model)} for model in found]
+        listed = [{"key": model_key(model.ref), **plain_object(model)} for model in found]
         return json_answer({"total": total, "models": listed})
 
     async def model(self, request: Any) -> Any:  # noqa: ANN401
@@ -246,7 +246,7 @@ class _Served:
             return Problem(404, say("problem.serve-no-model"))
         return json_answer(
             {
-                **_fields(model),
+                **plain_object(model),
                 "claims": plain(tuple(self.index.claims(model.ref))),
                 "unnamed": plain(self.index.unnamed(model.ref)),
                 "licences": plain(tuple(self.index.licences(model.ref))),
@@ -279,7 +279,7 @@ class _Served:
                     job = self.jobs.scan_fingerprint(_fingerprint(given))
                 case _:
                     return Problem(400, say("problem.serve-body"))
-        except _Refused as refused:
+        except _RefusedRequest as refused:
             return refused.answer
         except QueueFull:
             return Problem(503, say("problem.serve-queue"), {"Retry-After": "30"})
@@ -323,7 +323,7 @@ class _Served:
                 # Whatever is in the registry is opened when the next atlas is made.
                 return Problem(400, say("problem.serve-hub-fingerprint"))
             added = await asyncio.to_thread(self._add, made)
-        except _Refused as refused:
+        except _RefusedRequest as refused:
             return refused.answer
         except ModelkinError as error:
             return Problem(409, told(error))
@@ -341,15 +341,15 @@ class _Served:
         """Refuse whoever may not do this."""
         headers = request.headers
         if not self.access.is_own_page(headers):
-            raise _Refused(Problem(403, say("problem.serve-page")))
+            raise _RefusedRequest(Problem(403, say("problem.serve-page")))
         if headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
-            raise _Refused(Problem(415, say("problem.serve-json")))
+            raise _RefusedRequest(Problem(415, say("problem.serve-json")))
         if not self._needs_token(who):
             return
         if self.access.token is None:
-            raise _Refused(Problem(403, say("problem.serve-no-token")))
+            raise _RefusedRequest(Problem(403, say("problem.serve-no-token")))
         if not self.access.has_token(headers):
-            raise _Refused(Problem(401, say("problem.serve-token"), {"WWW-Authenticate": "Bearer"}))
+            raise _RefusedRequest(Problem(401, say("problem.serve-token"), {"WWW-Authenticate": "Bearer"}))
 
     async def _document(self, request: Any) -> dict[str, object]:  # noqa: ANN401
         """Read a body that is a JSON object, within a limit."""
@@ -357,11 +357,11 @@ class _Served:
         async for piece in request.stream():
             data += piece
             if len(data) > MOST_BYTES:
-                raise _Refused(Problem(413, say("problem.most-bytes", most=MOST_BYTES)))
+                raise _RefusedRequest(Problem(413, say("problem.most-bytes", most=MOST_BYTES)))
         try:
             return dict(strict_object(data))
         except JsonRefused as error:
-            raise _Refused(Problem(400, say("problem.serve-object"))) from error
+            raise _RefusedRequest(Problem(400, say("problem.serve-object"))) from error
 
     def _nameable(self, name: str) -> str:
         """Return a reference that readers may have opened: a model of the Hub, the demo or the registry."""
@@ -371,24 +371,18 @@ class _Served:
             return name
         if is_hub_id(name):
             return f"hf:{name}"
-        raise _Refused(Problem(400, say("problem.serve-hub-model")))
-
-
-def _fields(made_of: object) -> dict[str, object]:
-    made = plain(made_of)
-    assert isinstance(made, dict)
-    return made
+        raise _RefusedRequest(Problem(400, say("problem.serve-hub-model")))
 
 
 def _fingerprint(document: Mapping[str, object]) -> Fingerprint:
     try:
-        return fingerprint_from_json(json.dumps(document))
+        return fingerprint_from_document(document)
     except ModelkinError as error:
-        raise _Refused(Problem(400, told(error))) from error
+        raise _RefusedRequest(Problem(400, told(error))) from error
 
 
 def _told(job: ScanJob) -> dict[str, object]:
-    found = _fields({"subject": job.subject, "state": job.state, "problem": job.problem})
+    found = plain_object({"subject": job.subject, "state": job.state, "problem": job.problem})
     return found | {"problem": None if job.problem is None else job.tell(job.problem)[:_LONGEST_PROBLEM]}
 
 

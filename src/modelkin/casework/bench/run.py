@@ -17,7 +17,7 @@ from typing import BinaryIO
 from modelkin._version import __version__
 from modelkin.comparison import Comparison, Published, compare
 from modelkin.comparison.methods import load_cards
-from modelkin.document.codec import Reader, dumps, plain
+from modelkin.document.codec import Reader, dumps, parse, plain
 from modelkin.errors import FormatError, ModelkinError, not_written
 from modelkin.message import Message, say, told
 from modelkin.model import Model, open_models, read_headers
@@ -328,6 +328,6 @@ def _read_lines(lines: Iterable[str]) -> Iterator[BenchRow]:
     reader = Reader(KEPT)
     for line in lines:
         try:
-            yield reader.record(BenchRow, json.loads(line), "")
-        except (ValueError, FormatError):
+            yield reader.record(BenchRow, parse(line, KEPT), "")
+        except FormatError:
             continue

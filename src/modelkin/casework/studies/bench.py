@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from modelkin.document import plain
 from modelkin.document.codec import Reader
 from modelkin.message import Message, Phrase, joined, say
 from modelkin.model import Model
@@ -122,13 +121,6 @@ def said_cells(table: Mapping[str, Any]) -> dict[tuple[int, int], Message]:
         (item["row"], item["column"]): saved.said(Message, "cell", item, "messages")
         for item in table.get("messages", ())
     }
-
-
-def as_mapping(result: object) -> Mapping[str, Any]:
-    """Turn a result into plain data."""
-    found = plain(result)
-    assert isinstance(found, dict)
-    return found
 
 
 def said(key: str, **values: object) -> dict[str, object]:

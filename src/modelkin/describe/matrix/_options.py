@@ -35,20 +35,11 @@ _ALIASES = {
 }
 _MINUS = "_minus_"
 _HINT = say("hint.roles")
-BASELINES: Mapping[str, str] = {
-    "expectation": "the exact mean over all reorderings of one tensor's values, averaged over layers",
-    "shuffle": "the mean over layers when the places of one model are reordered, the same way in all layers",
-    "random": "normal numbers with the mean and standard deviation of each tensor",
-    "mismatched": "layers of both models that are equally far apart, by distance",
-    "layer-0": "layer 0 of each model with its other layers, beside every two others",
-    "within": "every two layers of one model",
-    "independent": "pairs of models that you declare independent (--known)",
-    "derived": "pairs of models of which you declare one to be derived from the other (--known)",
-    "groups": "pairs of models inside groups and between them (--group)",
-    "random-tokens": "rows of two different tokens of one model, for embedding and output head",
-    "permuted-tokens": "rows of shared tokens, each with the row of another token of the other model",
-}
-"""Name -> what it is."""
+BASELINES = (
+    *("expectation", "shuffle", "random", "mismatched", "layer-0", "within", "independent", "derived"),
+    *("groups", "random-tokens", "permuted-tokens"),
+)
+"""What numbers can be compared with: docs/measures.md says what each is, and `modelkin matrix --help`."""
 RELATIONS = ("independent", "derived")
 
 

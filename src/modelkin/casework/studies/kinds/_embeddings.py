@@ -8,7 +8,7 @@ from typing import Annotated, TypeVar
 import numpy as np
 from msgspec import Meta
 
-from modelkin.casework.studies.bench import Bench, NotDone, as_mapping, said, shown
+from modelkin.casework.studies.bench import Bench, NotDone, said, shown
 from modelkin.casework.studies.reading import AliasPair, File, TokenFilter
 from modelkin.casework.studies.spec import Experiment
 from modelkin.describe import (
@@ -20,6 +20,7 @@ from modelkin.describe import (
     token_cosines,
 )
 from modelkin.describe.measures import MEASURES, Stack, measured, permuted_pairs
+from modelkin.document import plain_object
 from modelkin.tensors import TensorSlice
 
 _Rows = TypeVar("_Rows")
@@ -110,7 +111,7 @@ class Embeddings(Experiment, tag="embeddings"):
             {"token": item.token, "cosine": item.cosine} for item in (*found.nearest[:5], *found.farthest[:5])
         ]
         bench.document(
-            as_mapping(found),
+            plain_object(found),
             tables=[
                 shown("embeddings", views),
                 shown("embeddings_ids", split),

@@ -8,11 +8,12 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
-from modelkin.casework.studies.bench import Bench, NotDone, as_mapping, said, shown
+from modelkin.casework.studies.bench import Bench, NotDone, said, shown
 from modelkin.casework.studies.reading import AliasPair, File, Layers, Roles
 from modelkin.casework.studies.spec import Experiment
 from modelkin.describe import compare_configs, compare_tokenizers, load_tokenizer
 from modelkin.describe.matrix import parse_role
+from modelkin.document import plain_object
 from modelkin.errors import NotFound, TokenizerError
 from modelkin.message import say, told
 from modelkin.model import Model
@@ -65,7 +66,7 @@ class Configs(Experiment, tag="configs"):
                 },
             )
         bench.document(
-            as_mapping(found),
+            plain_object(found),
             tables=[shown("configs", rows, a=bench.name(a), b=bench.name(b))],
             said=[said("configs", **counts)],
         )
@@ -119,7 +120,7 @@ class Tokenizers(Experiment, tag="tokenizers"):
             "first_1000_merges_equal": merges.first_1000_equal if merges else None,
         }
         bench.document(
-            as_mapping(found),
+            plain_object(found),
             tables=[
                 shown("tokenizers", sides, a=bench.name(a), b=bench.name(b)),
                 shown(

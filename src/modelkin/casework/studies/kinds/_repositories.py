@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from modelkin.casework.studies.bench import Bench, NotDone, as_mapping, said, shown
+from modelkin.casework.studies.bench import Bench, NotDone, said, shown
 from modelkin.casework.studies.reading import AliasPair, Controls
 from modelkin.casework.studies.spec import Experiment
 from modelkin.describe import compare_repositories
+from modelkin.document import plain_object
 from modelkin.message import say
 
 
@@ -52,4 +53,4 @@ class Repositories(Experiment, tag="repositories"):
         ]
         tables = [shown("repository_files", heads)]
         tables += [shown("repository_pairs", pairs, a=bench.name(a))] if pairs else []
-        bench.document(as_mapping(found), tables=tables, said=[said("repositories")])
+        bench.document(plain_object(found), tables=tables, said=[said("repositories")])
