@@ -165,30 +165,65 @@ def test_there_is_one_underscore_on_a_path_at_most():
     assert [str(path) for path in paths if sum(_is_private(part) for part in path.parts) > 1] == []
 
 
+def classes_in(text: str) -> list[str]:
+    """Return the names of the classes of a module, without the underscore of private ones."""
+    return re.findall(r"^[ ]*class _?([A-Z]\w*)[(:\[]", text, re.MULTILINE)
+
+
+TWINS = {"Lines", "Measured", "Pair"}
+"""One of each two is private to a file of `comparison/relation` or `casework/catalogue`, and the other
+is of another room: they get names of their own when these files are next rewritten."""
+
+
 def test_a_class_name_has_one_meaning():
-    names = Counter(
-        name
-        for path in FILES
-        for name in re.findall(r"^[ ]*class (_?[A-Z]\w*)[(:]", path.read_text(), re.MULTILINE)
-    )
-    assert {name: n for name, n in names.items() if n > 1} == {}
+    names = Counter(name for path in FILES for name in classes_in(path.read_text()))
+    assert {name for name, n in names.items() if n > 1} == TWINS
+    assert {name for name, n in names.items() if n > 2} == set()
+
+
+def test_a_private_class_has_no_public_twin():
+    assert classes_in("class A:\n    class _B(A):\n        pass\n\nclass _A[T]:\n    pass\n") == [
+        "A",
+        "B",
+        "A",
+    ]
 
 
 class _Numbered(ast.NodeTransformer):
-    """Calls the parameters of a function by their number."""
+    """Calls the parameters and locals of a function by their number, and writes 2.0 as 2."""
 
-    def __init__(self, arguments: ast.arguments) -> None:
-        self.names = [item.arg for item in (*arguments.args, *arguments.kwonlyargs)]
+    def __init__(self, arguments: ast.arguments, code: ast.AST) -> None:
+        nodes = list(ast.walk(code))
+        stored = [node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)]
+        inner = [node.arg for node in nodes if isinstance(node, ast.arg)]
+        shared = {
+            name for node in nodes if isinstance(node, ast.Global | ast.Nonlocal) for name in node.names
+        }
+        self.local = {*stored, *inner} - shared
+        self.numbers: dict[str, int] = {}
+        for item in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs):
+            self.local.add(item.arg)
+            self._called(item.arg)
+
+    def _called(self, name: str) -> str:
+        return f"_{self.numbers.setdefault(name, len(self.numbers))}" if name in self.local else name
 
     def visit_Name(self, node: ast.Name) -> ast.Name:
-        return ast.Name(f"_{self.names.index(node.id)}") if node.id in self.names else node
+        return ast.Name(self._called(node.id))
+
+    def visit_arg(self, node: ast.arg) -> ast.arg:
+        return ast.arg(self._called(node.arg))
+
+    def visit_Constant(self, node: ast.Constant) -> ast.Constant:
+        value = node.value
+        return ast.Constant(int(value)) if isinstance(value, float) and value.is_integer() else node
 
 
 def body_of(function: ast.FunctionDef) -> str:
-    """Return what a function does, whatever it, its parameters and its docstring are called."""
+    """Return what a function does, whatever it, its parameters, its locals and its docstring are called."""
     body = function.body[1:] if ast.get_docstring(function) else function.body
     code = ast.parse(ast.unparse(ast.Module(body, [])))
-    return ast.unparse(_Numbered(function.args).visit(code))
+    return ast.unparse(_Numbered(function.args, code).visit(code))
 
 
 @pytest.mark.more
@@ -204,23 +239,28 @@ def test_a_function_has_one_home():
                 if re.search(r"\b_[a-zA-Z]", body):
                     continue
                 homes.setdefault(body, []).append(f"{module_of(path)}.{node.name}")
-    assert [names for names in homes.values() if len(names) > 1] == []
+    assert [names for names in homes.values() if len(names) > 1 and not ALIKE & {*names}] == []
 
 
+ALIKE = {"modelkin.casework.studies.plots._plot.plain_layers"}
+"""It leaves out layers that are not there, as `figures.values.known` leaves out values: a line in either."""
 SHORT = 32
 """Shorter bodies, such as `return a / b if b else None`, are no less plain in two places."""
 
 
 def test_equal_functions_are_noticed():
-    one, same, other = ast.parse(
-        "def f(a, b):\n    'Why.'\n    return a + g(b)\n"
-        "def h(x, y):\n    return x + g(y)\n"
-        "def i(x, y):\n    return y + g(x)\n"
+    one, same, other, third = ast.parse(
+        "def f(a, b):\n    'Why.'\n    c = [d for d in a]\n    return c + g(b, 2.0, key=lambda e: e)\n"
+        "def h(x, y):\n    z = [w for w in x]\n    return z + g(y, 2, key=lambda v: v)\n"
+        "def i(x, y):\n    z = [w for w in y]\n    return z + g(x, 2, key=lambda v: v)\n"
+        "def j(x, y):\n    z = [w for w in x]\n    return z + g(y, 2, by=lambda v: v)\n"
     ).body
     assert isinstance(one, ast.FunctionDef)
     assert isinstance(same, ast.FunctionDef)
     assert isinstance(other, ast.FunctionDef)
-    assert body_of(one) == body_of(same) != body_of(other)
+    assert isinstance(third, ast.FunctionDef)
+    assert body_of(one) == body_of(same)
+    assert len({body_of(function) for function in (one, other, third)}) == 3
 
 
 def test_no_module_is_longer_than_one_idea():

@@ -32,7 +32,7 @@ RANK = {layer: rank for rank, layers in enumerate(ORDER) for layer in layers}
 MAY_IMPORT = {
     "source": {"errors", "message", "untrusted", "options", "progress", "demo", "_version"},
     "tensors": {"errors", "message", "untrusted", "source", "options"},
-    "tokenizer": {"errors", "message", "untrusted"},
+    "tokenizer": {"errors", "message", "untrusted", "stats"},
     "formats": {"errors", "message", "untrusted", "options", "source", "tensors"},
     "architecture": {"errors", "message", "structs", "untrusted"},
     "stats": {"message"},

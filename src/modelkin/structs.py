@@ -51,19 +51,19 @@ class Refused(Refusal):
         self.hint = hint
 
 
-class _Strict(msgspec.StructMeta):
+class _StrictMeta(msgspec.StructMeta):
     """Makes every class of fields frozen, filled by name, and strict."""
 
     def __new__(
         mcls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **config: object
-    ) -> _Strict:
+    ) -> _StrictMeta:
         """Make a class."""
         strict: dict[str, Any] = {"frozen": True, "kw_only": True, "forbid_unknown_fields": True, **config}
         return super().__new__(mcls, name, bases, namespace, **strict)
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(msgspec.field,))
-class Fields(Struct, metaclass=_Strict, frozen=True):
+class Fields(Struct, metaclass=_StrictMeta, frozen=True):
     """Fields of a file that people write; any other key is refused."""
 
 

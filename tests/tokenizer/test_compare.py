@@ -16,7 +16,7 @@ from modelkin.tokenizer import (
     shown,
     token_class,
 )
-from modelkin.tokenizer.ids import IdComparison, Run, compare_ids, spearman
+from modelkin.tokenizer.ids import IdComparison, Run, compare_ids, rank_correlation
 from modelkin.tokenizer.overlap import overlap
 from modelkin.tokenizer.relation import LONG_RUN, VocabularyRelation, read_relation
 
@@ -189,7 +189,7 @@ def test_the_answer_does_not_depend_on_the_order_of_reading():
     ],
 )
 def test_spearman_is_the_correlation_of_ranks(left, right, expected):
-    found = spearman(np.array(left), np.array(right))
+    found = rank_correlation(np.array(left), np.array(right))
     assert found == (None if expected is None else pytest.approx(expected))
 
 

@@ -105,7 +105,7 @@ def _named(config: Mapping[str, object] | None, shapes: Mapping[str, tuple[int, 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Reading:
+class _FamilyReading:
     """A checkpoint read with one family."""
 
     spec: ArchitectureSpec
@@ -129,7 +129,7 @@ def _best(
     view: ConfigView | None,
     groups: tuple[NameGroup, ...],
     shapes: Mapping[str, tuple[int, ...]],
-) -> _Reading:
+) -> _FamilyReading:
     """Read with each family that the names leave open, and return what the shapes bear out best."""
     readings = [_read(fit, view, groups, shapes) for fit in fits]
     return max(readings, key=lambda reading: reading.explained)
@@ -151,7 +151,7 @@ def _read(
     view: ConfigView | None,
     groups: tuple[NameGroup, ...],
     shapes: Mapping[str, tuple[int, ...]],
-) -> _Reading:
+) -> _FamilyReading:
     spec, roles = _varied(fit.spec, view)
     named, others = findings(fit.matcher, groups)
     known = resolve_sizes(spec.sizes, view, _shaped(named, shapes))
@@ -174,7 +174,7 @@ def _read(
         for name, component in others
         if component is None
     ]
-    return _Reading(
+    return _FamilyReading(
         spec=spec,
         fit=fit,
         view=view,
@@ -230,7 +230,7 @@ def _embedding_rows(
     return None
 
 
-def _assemble(reading: _Reading, model_type: str | None, notes: list[Message]) -> Architecture:
+def _assemble(reading: _FamilyReading, model_type: str | None, notes: list[Message]) -> Architecture:
     spec, sizes = reading.spec, {name: size for name, size in reading.known.sizes.items() if name != "one"}
     layers = find_layers(reading.found, spec.kind, sizes)
     notes = [*notes, *(reading.view.notes.values() if reading.view else ()), *_missing(reading.fit)]
@@ -270,7 +270,7 @@ def _is_mtp(entry: RoleEntry, layers: FoundLayers) -> bool:
     return entry.layer in layers.mtp or entry.role.is_mtp
 
 
-def _entries(reading: _Reading) -> tuple[RoleEntry, ...]:
+def _entries(reading: _FamilyReading) -> tuple[RoleEntry, ...]:
     stack: Stack = "encoder" if reading.spec.kind == "encoder" else "decoder"
     return tuple(
         RoleEntry(

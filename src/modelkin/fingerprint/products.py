@@ -205,7 +205,7 @@ def gram_cosine(candidate: Fingerprint, base: Fingerprint) -> float | None:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Cell:
+class _FacingSlots:
     kind: Kind
     slots: tuple[int, int]
     layers: tuple[int, int] | None
@@ -217,15 +217,17 @@ class _Cell:
         return self.pair.mine.is_ordered and self.pair.theirs.is_ordered
 
 
-def _may_be_tested(cell: _Cell, refused: Sequence[Kind]) -> bool:
+def _may_be_tested(cell: _FacingSlots, refused: Sequence[Kind]) -> bool:
     """Say whether the order of units is arbitrary in at least one model; small z need no answer."""
     return cell.kind not in refused and (abs(cell.pair.z) < _LEAST_Z or not cell.is_ordered)
 
 
-def _cells(candidate: FingerprintRows, base: FingerprintRows) -> tuple[list[_Cell], list[_Cell]]:
+def _cells(
+    candidate: FingerprintRows, base: FingerprintRows
+) -> tuple[list[_FacingSlots], list[_FacingSlots]]:
     """Return pairs of blocks at the same place, and all others."""
-    equal: list[_Cell] = []
-    others: list[_Cell] = []
+    equal: list[_FacingSlots] = []
+    others: list[_FacingSlots] = []
     for kind in dict.fromkeys(slot.kind for slot in SLOTS):
         for first in candidate.layers(kind):
             for second in base.layers(kind):
@@ -234,7 +236,7 @@ def _cells(candidate: FingerprintRows, base: FingerprintRows) -> tuple[list[_Cel
                     continue
                 pair = _paired(candidate.rows(first), base.rows(second))
                 if pair is not None:
-                    cell = _Cell(kind, (first, second), _layers(candidate, first, base, second), pair)
+                    cell = _FacingSlots(kind, (first, second), _layers(candidate, first, base, second), pair)
                     same = cell.layers is None or cell.layers[0] == cell.layers[1]
                     (equal if same else others).append(cell)
     return equal, others
@@ -247,7 +249,7 @@ def _layers(
     return None if mine is None or theirs is None else (mine, theirs)
 
 
-def _bounded(cells: Sequence[_Cell], price: float) -> list[BlockProduct]:
+def _bounded(cells: Sequence[_FacingSlots], price: float) -> list[BlockProduct]:
     """Bound p of the strongest cells; the correction is for all of them."""
     found = []
     for rank, cell in enumerate(sorted(cells, key=lambda cell: -abs(cell.pair.z))):
@@ -266,7 +268,7 @@ def _bounded(cells: Sequence[_Cell], price: float) -> list[BlockProduct]:
 
 
 def _pools(
-    candidate: FingerprintRows, base: FingerprintRows, equal: Sequence[_Cell], price: float
+    candidate: FingerprintRows, base: FingerprintRows, equal: Sequence[_FacingSlots], price: float
 ) -> Iterator[BlockProduct]:
     """Add up blocks at the same place: those over the same units as one, different units as independent."""
     units = _by_layer(candidate, base, equal, UNIT_KINDS)
@@ -294,19 +296,19 @@ def _pools(
 
 
 def _by_layer(
-    candidate: FingerprintRows, base: FingerprintRows, equal: Sequence[_Cell], kinds: Sequence[Kind]
-) -> list[list[_Cell]]:
+    candidate: FingerprintRows, base: FingerprintRows, equal: Sequence[_FacingSlots], kinds: Sequence[Kind]
+) -> list[list[_FacingSlots]]:
     """Return the blocks of each layer; none if a model repeats layers, which are then not independent."""
     if any(side.repeats(kind)[1] > _REPEATED_Z for side in (candidate, base) for kind in kinds):
         return []
-    found: dict[tuple[int, int] | None, list[_Cell]] = {}
+    found: dict[tuple[int, int] | None, list[_FacingSlots]] = {}
     for cell in equal:
         if cell.kind in kinds:
             found.setdefault(cell.layers, []).append(cell)
     return list(found.values())
 
 
-def _together(cells: Sequence[_Cell]) -> list[Numbers]:
+def _together(cells: Sequence[_FacingSlots]) -> list[Numbers]:
     """Add up similarities over the same units; those over other units than the first's are left out."""
     total: Numbers | None = None
     for cell in cells:

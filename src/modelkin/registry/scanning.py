@@ -176,7 +176,7 @@ def scan(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Tested:
+class _PassedRows:
     found: list[tuple[RegistryRow, FingerprintProduct]]
     """Rows whose blocks are worth the exact test."""
     n_tested: int
@@ -187,7 +187,7 @@ class _Tested:
 
 def _tested(
     query: Fingerprint, registry: Registry, options: ScanOptions, damaged: dict[str, FormatError]
-) -> _Tested:
+) -> _PassedRows:
     """Test the rows that passed by their signs."""
     n_unread = 0
 
@@ -215,7 +215,7 @@ def _tested(
             (rows[at], fingerprint_product(mine, FingerprintRows(made[at])))
             for at in np.flatnonzero(worth).tolist()
         ]
-    return _Tested(found=found, n_tested=n_tested, n_left=len(seen.rows) - len(chosen), n_unread=n_unread)
+    return _PassedRows(found=found, n_tested=n_tested, n_left=len(seen.rows) - len(chosen), n_unread=n_unread)
 
 
 def _largest(rows: npt.NDArray[np.intp], weights: npt.NDArray[np.float32], most: int) -> npt.NDArray[np.intp]:

@@ -27,7 +27,7 @@ class WholeFiles:
     """
 
     def __init__(self) -> None:
-        self._files: dict[str, _Progress] = {}
+        self._files: dict[str, _RunningDigest] = {}
         self._held = 0
         self._lock = threading.Lock()
 
@@ -39,7 +39,7 @@ class WholeFiles:
         if file.sha256 is None and file.git_sha1 is None:
             return False
         with self._lock:
-            progress = self._files.setdefault(file.name, _Progress(file))
+            progress = self._files.setdefault(file.name, _RunningDigest(file))
             if progress.found is None:
                 self._follow(progress, pieces)
             found = progress.found
@@ -59,7 +59,7 @@ class WholeFiles:
             )
         return True
 
-    def _follow(self, progress: _Progress, pieces: Sequence[tuple[ByteRange, memoryview]]) -> None:
+    def _follow(self, progress: _RunningDigest, pieces: Sequence[tuple[ByteRange, memoryview]]) -> None:
         for extent, data in pieces:
             if not progress.take(extent, data) and self._may_hold(progress, extent):
                 progress.held[extent] = bytes(data)
@@ -70,13 +70,13 @@ class WholeFiles:
                 progress.take(extent, memoryview(progress.held.pop(extent)))
         progress.finish()
 
-    def _may_hold(self, progress: _Progress, extent: ByteRange) -> bool:
+    def _may_hold(self, progress: _RunningDigest, extent: ByteRange) -> bool:
         if progress.file.size > _LARGEST_HELD or extent in progress.held or extent.stop <= progress.position:
             return False
         return self._held + extent.length <= _MOST_HELD
 
 
-class _Progress:
+class _RunningDigest:
     """How far the digest of one file has come."""
 
     def __init__(self, file: FileInfo) -> None:

@@ -26,7 +26,7 @@ TellRefusal = Callable[[Reply, str], SourceError]
 
 
 @dataclass(frozen=True, slots=True)
-class _Target:
+class _Address:
     url: str
     is_home: bool
     """Whether this is the file's own address and not one it redirects to."""
@@ -64,12 +64,12 @@ class RemoteFile:
         refusal: TellRefusal | None = None,
         check_redirect: Callable[[Reply], None] | None = None,
     ) -> None:
-        self._home = _Target(url, is_home=True)
+        self._home = _Address(url, is_home=True)
         self._client = client
         self._headers = dict(headers)
         self._refusal = refusal or http_refusal
         self._check_redirect = check_redirect
-        self._target: _Target | None = None
+        self._target: _Address | None = None
         self._sizes: dict[str, int] = {} if size is None else {"size": size}
         self._versions: dict[WebOrigin, str] = {}
         self._lock = threading.Lock()
@@ -119,7 +119,7 @@ class RemoteFile:
                 return self._accepted(reply, target, question)
         raise NetworkError(self.shown, say("problem.redirects", most=MAX_REDIRECTS))
 
-    def _next(self, target: _Target, reply: Reply) -> _Target:
+    def _next(self, target: _Address, reply: Reply) -> _Address:
         """Return where a redirect leads, if we may go there."""
         if self._check_redirect is not None and self._is_home(target.url):
             self._check_redirect(reply)
@@ -132,12 +132,12 @@ class RemoteFile:
             raise NetworkError(self.shown, say("problem.redirects-to", problem=refused.reason)) from None
         if WebOrigin.of(target.url).scheme == "https" and WebOrigin.of(url).scheme == "http":
             raise NetworkError(self.shown, say("problem.redirect-http"))
-        return _Target(url, is_home=False)
+        return _Address(url, is_home=False)
 
     def _is_home(self, url: str) -> bool:
         return WebOrigin.of(url) == WebOrigin.of(self._home.url)
 
-    def _get(self, target: _Target, question: _Question) -> Reply:
+    def _get(self, target: _Address, question: _Question) -> Reply:
         return self._client.get(
             target.url,
             question.wanted,
@@ -145,7 +145,7 @@ class RemoteFile:
             may_end_early=question.may_end_early,
         )
 
-    def _accepted(self, reply: Reply, target: _Target, question: _Question) -> Reply:
+    def _accepted(self, reply: Reply, target: _Address, question: _Question) -> Reply:
         origin = WebOrigin.of(target.url)
         asked_before = plain_etag(question.extra_headers.get("If-None-Match"))
         if reply.status == 304 and asked_before is not None:

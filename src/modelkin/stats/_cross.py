@@ -25,7 +25,7 @@ def cross_z(candidate: Sequence[npt.ArrayLike], base: Sequence[npt.ArrayLike]) -
     shapes = {np.shape(block) for block in (*candidate, *base)}
     if len(shapes) > 1:
         raise ValueError(f"blocks: expected one shape, got {' and '.join(map(str, sorted(shapes)))}")
-    mine, theirs = ([_Block.of(block) for block in blocks] for blocks in (candidate, base))
+    mine, theirs = ([_CentredUnits.of(block) for block in blocks] for blocks in (candidate, base))
     found = np.full((len(mine), len(theirs)), math.nan)
     whole = [column for column, block in enumerate(theirs) if block.is_whole]
     others = [(column, block) for column, block in enumerate(theirs) if not block.is_whole]
@@ -39,7 +39,7 @@ def cross_z(candidate: Sequence[npt.ArrayLike], base: Sequence[npt.ArrayLike]) -
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Block:
+class _CentredUnits:
     usable: npt.NDArray[np.bool_]
     centred: Array
     """Usable units of norm 1 minus their mean."""
@@ -47,7 +47,7 @@ class _Block:
     """Whether there are enough units and all are usable, as in most blocks: no need to centre again."""
 
     @classmethod
-    def of(cls, block: npt.ArrayLike) -> _Block:
+    def of(cls, block: npt.ArrayLike) -> _CentredUnits:
         rows = np.array(block, dtype=np.float32)
         norms = row_norms(rows)
         usable = np.isfinite(norms) & (norms > 0.0)
@@ -65,7 +65,7 @@ def _z_of_all(mine: Array, stacked: Array) -> npt.NDArray[np.float64]:
     return np.asarray(np.where(sigma > 0.0, traces / np.where(sigma > 0.0, sigma, 1.0), math.nan))
 
 
-def _z(a: _Block, b: _Block) -> float:
+def _z(a: _CentredUnits, b: _CentredUnits) -> float:
     both = a.usable & b.usable
     mine, theirs = (
         block.centred if np.array_equal(block.usable, both) else _centred(block.centred[both[block.usable]])

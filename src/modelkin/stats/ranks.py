@@ -12,9 +12,11 @@ import numpy.typing as npt
 
 Array = npt.NDArray[np.floating[Any]]
 """Floating-point arrays; results keep the width of what they were made from unless they say otherwise."""
+Numbers = npt.NDArray[np.number[Any]]
+"""Values of which only the order counts."""
 
 
-def ranks(values: Array) -> npt.NDArray[np.float64]:
+def ranks(values: Numbers) -> npt.NDArray[np.float64]:
     """Return the rank of each value, from 1 on; equal values share the mean of their ranks."""
     _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
     last = np.cumsum(counts)
@@ -50,7 +52,7 @@ def is_constant(columns: Array) -> npt.NDArray[np.bool_]:
     return np.asarray((columns == columns[:1]).all(axis=0), dtype=np.bool_)
 
 
-def spearman(first: Array, second: Array) -> float:
+def spearman(first: Numbers, second: Numbers) -> float:
     """Return the rank correlation of two vectors; 0 if one of them is constant, which defines no order."""
     a, b = ranks(first), ranks(second)
     a -= a.mean()

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from modelkin.stats.ranks import spearman
 
 from ._classes import shown
 
@@ -96,26 +97,16 @@ def compare_ids(candidate: Mapping[bytes, int], base: Mapping[bytes, int]) -> Id
         first_1000_at_shift=int(np.count_nonzero((theirs < FIRST) & (difference == shifts[0][0])))
         if shifts
         else 0,
-        spearman=spearman(mine, theirs),
+        spearman=rank_correlation(mine, theirs),
         first_rows=rows[:_TABLE],
     )
 
 
-def spearman(left: npt.NDArray[Any], right: npt.NDArray[Any]) -> float | None:
+def rank_correlation(left: Ids, right: Ids) -> float | None:
     """Return the rank correlation; None where it is not defined."""
-    if len(left) < 3:
+    if len(left) < 3 or any(np.ptp(ids) == 0 for ids in (left, right)):
         return None
-    first, second = (_centred_ranks(values) for values in (left, right))
-    scale = float(np.sqrt((first @ first) * (second @ second)))
-    return float(first @ second) / scale if scale > 0 else None
-
-
-def _centred_ranks(values: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
-    """Return ranks minus their mean; equal values share the mean of their ranks."""
-    _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
-    last = np.cumsum(counts)
-    found = np.asarray((last - (counts - 1) / 2.0)[inverse], dtype=np.float64)
-    return np.asarray(found - found.mean(), dtype=np.float64)
+    return spearman(left, right)
 
 
 def _longest_run(both: list[bytes], mine: Ids, theirs: Ids) -> Run | None:

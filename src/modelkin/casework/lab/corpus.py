@@ -70,7 +70,7 @@ class _Draws:
         return int(self.uniform() * n)
 
 
-class _Language:
+class _Lexicon:
     """A lexicon in classes. Part of every lexicon is common to all languages, so that tokenizers overlap."""
 
     def __init__(self, seed: int, n_words: int = 120, n_common: int = 20) -> None:
@@ -112,7 +112,7 @@ class _Language:
         return found
 
 
-def _prose(language: _Language, draws: _Draws) -> str:
+def _prose(language: _Lexicon, draws: _Draws) -> str:
     sentences = []
     for _ in range(2 + draws.below(3)):
         words = language.words(_TEMPLATES[draws.below(len(_TEMPLATES))], draws)
@@ -121,7 +121,7 @@ def _prose(language: _Language, draws: _Draws) -> str:
     return "".join(sentences)
 
 
-def _records(language: _Language, draws: _Draws) -> str:
+def _records(language: _Lexicon, draws: _Draws) -> str:
     """Return keys with values; the last line repeats an earlier one, so copying pays."""
     keys = language.words([0] * 4, draws)
     values = language.words([2] * 4, draws)
@@ -129,7 +129,7 @@ def _records(language: _Language, draws: _Draws) -> str:
     return "\n".join([*lines, f"= {lines[draws.below(len(lines))]}"])
 
 
-def _nested(language: _Language, draws: _Draws) -> str:
+def _nested(language: _Lexicon, draws: _Draws) -> str:
     """Return nested brackets around words that recur."""
     opened: list[tuple[str, str]] = []
     text = []
@@ -146,7 +146,7 @@ def _nested(language: _Language, draws: _Draws) -> str:
     return "".join(text)
 
 
-def _dialogue(language: _Language, draws: _Draws) -> str:
+def _dialogue(language: _Lexicon, draws: _Draws) -> str:
     """Return questions whose answers take up their words in another order."""
     lines = []
     for _ in range(3):
@@ -155,7 +155,7 @@ def _dialogue(language: _Language, draws: _Draws) -> str:
     return "\n".join(lines)
 
 
-DOMAINS: Final[dict[str, Callable[[_Language, _Draws], str]]] = {
+DOMAINS: Final[dict[str, Callable[[_Lexicon, _Draws], str]]] = {
     "prose": _prose,
     "records": _records,
     "nested": _nested,
@@ -166,7 +166,7 @@ DOMAINS: Final[dict[str, Callable[[_Language, _Draws], str]]] = {
 def corpus_text(spec: CorpusSpec) -> str:
     """Return the text of a corpus: passages of random language and domain, separated by empty lines."""
     draws = _Draws([9, spec.seed])
-    languages = [_Language(seed) for seed in spec.languages]
+    languages = [_Lexicon(seed) for seed in spec.languages]
     passages: list[str] = []
     length = 0
     while length < spec.characters:

@@ -89,7 +89,7 @@ def key_rows(
     groups = [
         group
         for start in range(0, len(heads), _HEADS_AT_ONCE)
-        if (group := _Group.of(heads[start : start + _HEADS_AT_ONCE])).alike > _TURNED_ALIKE
+        if (group := _TurnedHeads.of(heads[start : start + _HEADS_AT_ONCE])).alike > _TURNED_ALIKE
     ]
     if not groups:
         return None
@@ -154,7 +154,7 @@ def _common(head: _Complex) -> npt.NDArray[np.floating]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Group:
+class _TurnedHeads:
     """Pairs of some heads, the candidate's turned to be like the base's, up to one sign for all of them."""
 
     mine: _Complex
@@ -163,7 +163,7 @@ class _Group:
     """Correlation of products among the candidate's rows with those among the base's."""
 
     @classmethod
-    def of(cls, heads: Sequence[tuple[_Complex, _Complex]]) -> _Group:
+    def of(cls, heads: Sequence[tuple[_Complex, _Complex]]) -> _TurnedHeads:
         """Find the angle of every pair.
 
         With angles t, products of z and conj(z') in the candidate are those of the base times exp(i(t - t')):
@@ -186,7 +186,7 @@ class _Group:
             alike=float(matched / max(np.sqrt(sizes[0] * sizes[1]), 1e-20)),
         )
 
-    def sign_to(self, other: _Group) -> int:
+    def sign_to(self, other: _TurnedHeads) -> int:
         """Return the sign with which products with another group are like those of the base."""
         plain = np.vdot(self.theirs @ other.theirs.conj().T, self.mine @ other.mine.conj().T)
         crossed = np.vdot(self.theirs @ other.theirs.T, self.mine @ other.mine.T)

@@ -63,7 +63,7 @@ class GroupRows(Method):
         if chosen:
             yield self._probe(pair, chosen)
 
-    def _at(self, pair: Pair, layer: int) -> _Groups | Message:
+    def _at(self, pair: Pair, layer: int) -> _LayerGroups | Message:
         mine, theirs = (self.blocks(side, layer) for side in pair.sides)
         if isinstance(mine, Message):
             return mine
@@ -74,7 +74,7 @@ class GroupRows(Method):
         if len(mine) < MIN_UNITS:
             return say("few-groups", n=len(mine))
         numbers = spread(len(mine), MOST_GROUPS)
-        return _Groups(
+        return _LayerGroups(
             layer=layer, blocks=([mine[number] for number in numbers], [theirs[number] for number in numbers])
         )
 
@@ -82,7 +82,7 @@ class GroupRows(Method):
         """Return how many rows of each group are read: together as many as `n_rows` of all groups."""
         return max(self.n_rows, math.ceil(self.n_rows * n_groups / MOST_GROUPS))
 
-    def _probe(self, pair: Pair, chosen: Sequence[_Groups]) -> Probe[Findings]:
+    def _probe(self, pair: Pair, chosen: Sequence[_LayerGroups]) -> Probe[Findings]:
         def evaluate(candidate: Sequence[Array], base: Sequence[Array]) -> Findings:
             rows = _stacked(chosen, candidate, 0), _stacked(chosen, base, 1)
             known = Remembered()
@@ -99,7 +99,7 @@ class GroupRows(Method):
     def _tested(
         self,
         pair: Pair,
-        groups: _Groups,
+        groups: _LayerGroups,
         rows: tuple[Sequence[Matrix], Sequence[Matrix]],
         at: int,
         known: Remembered,
@@ -119,14 +119,14 @@ class GroupRows(Method):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Groups:
+class _LayerGroups:
     """Rows of the groups of one layer that are read, of candidate and base."""
 
     layer: int
     blocks: tuple[list[UnitBlock], list[UnitBlock]]
 
 
-def _stacked(chosen: Sequence[_Groups], arrays: Sequence[Array], side: int) -> list[Matrix]:
+def _stacked(chosen: Sequence[_LayerGroups], arrays: Sequence[Array], side: int) -> list[Matrix]:
     """Return one row for each group, layer by layer."""
     held = iter(arrays)
     return [np.stack([block.matrix(next(held)).ravel() for block in item.blocks[side]]) for item in chosen]

@@ -37,7 +37,7 @@ class Effect:
 
 
 class Where(TypedDict, total=False):
-    """Parts of two models that a finding is about; see `_Finding`."""
+    """Parts of two models that a finding is about; see `_Examined`."""
 
     component: str
     role: str | None
@@ -56,7 +56,7 @@ class FindingHeading(Where):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Finding:
+class _Examined:
     """Which parts of two models a method looked at."""
 
     method: str
@@ -75,7 +75,7 @@ class _Finding:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tested(_Finding):
+class Tested(_Examined):
     """A test with an exact null."""
 
     status: ClassVar[Status] = "ok"
@@ -120,7 +120,7 @@ class Rank:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Agreement(_Finding):
+class Agreement(_Examined):
     """How many units two matchings agree on: it has no null of its own, so controls show what chance does."""
 
     status: ClassVar[Status] = "ok"
@@ -147,7 +147,7 @@ class Mismatched:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Contrast(_Finding):
+class Contrast(_Examined):
     """How many units agree in two layers that face each other, compared with layers that do not.
 
     Calibrated on the pair's own layers. Not exact: it assumes that unrelated models agree in facing layers
@@ -179,7 +179,7 @@ class Contrast(_Finding):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Likeness(_Finding):
+class Likeness(_Examined):
     """How alike the values of two tensors of equal name are: not a test, as their purpose is unknown."""
 
     status: ClassVar[Status] = "ok"
@@ -193,7 +193,7 @@ class Likeness(_Finding):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Skipped(_Finding):
+class Skipped(_Examined):
     """A test that was not made, with the reason."""
 
     status: ClassVar[Status] = "skipped"

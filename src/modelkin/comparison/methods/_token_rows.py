@@ -22,7 +22,7 @@ _MOST_TOKENS = 512
 """More rows only narrow the interval of the effect; p-values are far below any rule already."""
 
 
-class _TokenRows(Method):
+class _TableRows(Method):
     role: ClassVar[Role]
     share: ClassVar[float]
     """Share of the byte allowance."""
@@ -68,7 +68,7 @@ class _TokenRows(Method):
 
 
 @final
-class EmbeddingRows(_TokenRows):
+class EmbeddingRows(_TableRows):
     """Ask whether the same tokens have the same coordinates."""
 
     role = Role.EMBEDDING
@@ -76,7 +76,7 @@ class EmbeddingRows(_TokenRows):
 
 
 @final
-class HeadRows(_TokenRows):
+class HeadRows(_TableRows):
     """Ask whether the output head reads the same coordinates for the same tokens."""
 
     role = Role.OUTPUT_HEAD

@@ -84,7 +84,7 @@ class UnitRows(Method):
         if not any(places for _, places in found):
             yield none_shared(pair, (target.role for target, _ in found))
 
-    def _at(self, pair: Pair, target: Target, place: Place, *, n_places: int) -> _Chosen | Message:
+    def _at(self, pair: Pair, target: Target, place: Place, *, n_places: int) -> _ReadUnits | Message:
         mine, theirs = (find_entry(side, target.role, place.layer, place.expert) for side in pair.sides)
         if mine is None or theirs is None:
             return say("lacks-tensor")
@@ -109,7 +109,7 @@ class UnitRows(Method):
         ]
         if None in gains or choice.n_features < sources[0].n_features:
             gains = [None, None]  # folded on both sides or on none, and only where all features were read
-        return _Chosen(
+        return _ReadUnits(
             place=place,
             choice=choice,
             blocks=tuple(
@@ -118,7 +118,7 @@ class UnitRows(Method):
             gains=tuple(gains),
         )
 
-    def _probe(self, pair: Pair, target: Target, chosen: Sequence[_Chosen]) -> Probe[Findings]:
+    def _probe(self, pair: Pair, target: Target, chosen: Sequence[_ReadUnits]) -> Probe[Findings]:
         def evaluate(candidate: Sequence[Array], base: Sequence[Array]) -> Findings:
             rows, known = (_rows(pair, chosen, candidate, 0), _rows(pair, chosen, base, 1)), Remembered()
             return Findings(
@@ -136,7 +136,7 @@ class UnitRows(Method):
         self,
         pair: Pair,
         target: Target,
-        chosen: _Chosen,
+        chosen: _ReadUnits,
         rows: tuple[list[Matrix], list[Matrix]],
         at: int,
         known: Remembered,
@@ -157,7 +157,7 @@ class UnitRows(Method):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Chosen:
+class _ReadUnits:
     """Units of one layer that are read of both models."""
 
     place: Place
@@ -170,7 +170,7 @@ class _Chosen:
         return (self.blocks[side].slice, *gain_slices(self.gains[side]))
 
 
-def _rows(pair: Pair, chosen: Sequence[_Chosen], arrays: Sequence[Array], side: int) -> list[Matrix]:
+def _rows(pair: Pair, chosen: Sequence[_ReadUnits], arrays: Sequence[Array], side: int) -> list[Matrix]:
     """Return the units of each layer, with the gain in front of them folded in."""
     held, found = iter(arrays), []
     for item in chosen:

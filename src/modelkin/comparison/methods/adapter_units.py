@@ -39,7 +39,7 @@ multiplied by the output of the other."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Place:
+class _UpdatedLayer:
     layer: int
     updated: Role
     facing: Role
@@ -60,7 +60,7 @@ class AdapterUnits(Method):
         made = self._both if len(bare) == 2 else self._one
         return [made(pair, place) for place in _places(pair)] or [say("adapter-no-update")]
 
-    def _one(self, pair: Pair, place: _Place) -> Probe[Findings] | Skipped:
+    def _one(self, pair: Pair, place: _UpdatedLayer) -> Probe[Findings] | Skipped:
         """Plan the update of one matrix of a unit against the other matrix of the unit in a model."""
         turned = pair.candidate.updates is None
         adapter, model = (pair.base, pair.candidate) if turned else (pair.candidate, pair.base)
@@ -97,7 +97,7 @@ class AdapterUnits(Method):
         slices = ((block.slice,), mine) if turned else (mine, (block.slice,))
         return sample_probe(*slices, evaluate=evaluate, same_parts=False)
 
-    def _both(self, pair: Pair, place: _Place) -> Probe[Findings] | Skipped:
+    def _both(self, pair: Pair, place: _UpdatedLayer) -> Probe[Findings] | Skipped:
         """Plan the updates of two adapters against each other: their products, which are gauge-invariant."""
         pairs = [_factors(side, place) for side in pair.sides]
         one, two = (_shape(side, held) for side, held in zip(pair.sides, pairs, strict=True))
@@ -127,7 +127,9 @@ class AdapterUnits(Method):
 
         return sample_probe(*slices, evaluate=evaluate, same_parts=False)
 
-    def _tested(self, pair: Pair, place: _Place, rows: tuple[Matrix, Matrix], *, sign_free: bool) -> Evidence:
+    def _tested(
+        self, pair: Pair, place: _UpdatedLayer, rows: tuple[Matrix, Matrix], *, sign_free: bool
+    ) -> Evidence:
         return unit_evidence(
             self,
             rows,
@@ -138,7 +140,7 @@ class AdapterUnits(Method):
             details={"facing": place.facing.value},
         )
 
-    def _skipped(self, place: _Place, reason: Message) -> Skipped:
+    def _skipped(self, place: _UpdatedLayer, reason: Message) -> Skipped:
         return self.skip(reason, layers=(place.layer,), role=place.updated.value)
 
 
@@ -156,13 +158,13 @@ def began_alike(mine: Array, theirs: Array) -> bool:
     return length > 0.0 and float(left @ right) / length > limit
 
 
-def _places(pair: Pair) -> list[_Place]:
+def _places(pair: Pair) -> list[_UpdatedLayer]:
     """Choose layers, spread over the depth, in which something can be tested."""
     both = pair.candidate.updates is not None and pair.base.updates is not None
     choices = [(role, role) for role, _ in _CROSSWISE] if both else list(_CROSSWISE)
     common = _common(pair)
     found = [
-        _Place(layer=layer, updated=updated, facing=facing)
+        _UpdatedLayer(layer=layer, updated=updated, facing=facing)
         for updated, facing in choices
         for layer in sorted({layer for role, layer in common if role is updated})
         if _has(pair, facing, layer)
@@ -197,7 +199,7 @@ def _starts(side: Side, pair: Pair, layer: int) -> list[Factors]:
     return [(side.updates or {})[Role.MLP_DOWN, layer]] if known else []
 
 
-def _factors(side: Side, place: _Place) -> Factors:
+def _factors(side: Side, place: _UpdatedLayer) -> Factors:
     return (side.updates or {})[place.updated, place.layer]
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from modelkin.message import say
+from modelkin.stats.ranks import ranks
 
 Numbers = npt.NDArray[np.intp]
 
@@ -52,7 +53,7 @@ def is_tied(
     if len(strongest) < _FEWEST_UNITS or len(set(strongest.tolist())) < _FEWEST_FEATURES:
         return False
     places = np.flatnonzero(usable) if units is None else units[usable]
-    rho = np.corrcoef(_ranks(places), _ranks(strongest))[0, 1]
+    rho = np.corrcoef(ranks(places), ranks(strongest))[0, 1]
     if abs(rho) > MOST_RHO or abs(rho) * math.sqrt(len(places) - 1) > MOST_Z:
         return True
     return _is_patterned(places, strongest, n_units=int(places.max()) + 1, width=width or values.shape[1])
@@ -126,9 +127,3 @@ def _log_tail(n: int, rate: float, count: int) -> float:
         return 0.0
     rest = (1.0 - share) * math.log((1.0 - share) / (1.0 - rate)) if share < 1.0 else 0.0
     return -n * (share * math.log(share / rate) + rest)
-
-
-def _ranks(values: Numbers) -> npt.NDArray[np.float64]:
-    _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
-    last = np.cumsum(counts)
-    return np.asarray((last - (counts - 1) / 2)[inverse], dtype=np.float64)

@@ -72,7 +72,7 @@ def comparison_view(
     result: Comparison, language: Language = ENGLISH, *, detail: Detail = "whole"
 ) -> tuple[Block, ...]:
     """Return a comparison as blocks."""
-    view = _View(result, language, detail)
+    view = _ComparisonBlocks(result, language, detail)
     return tuple(view.whole() if detail == "whole" else view.brief())
 
 
@@ -84,10 +84,10 @@ def verdict_card(
     names: Mapping[str, str] | None = None,
 ) -> Card:
     """Return the verdict at a glance; `names` are what people call models, by reference."""
-    return _View(result, language, detail, names).card()
+    return _ComparisonBlocks(result, language, detail, names).card()
 
 
-class _View:
+class _ComparisonBlocks:
     def __init__(
         self,
         result: Comparison,

@@ -124,7 +124,7 @@ def _models(result: MatrixResult, say: Callable[..., str]) -> Table:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Part:
+class _RoleTable:
     """The rows of one role, view and pair of models."""
 
     role: str
@@ -157,12 +157,12 @@ def _parts(result: MatrixResult, language: Language, *, strong: bool) -> Iterato
     columns = [result.table.column(name).tolist() for name in keys]
     for role, view, model_a, model_b in dict.fromkeys(zip(*columns, strict=True)):
         rows = result.table.where(role=role, view=view, model_a=model_a, model_b=model_b)
-        part = _Part(role=role, view=view, model_a=model_a, model_b=model_b, rows=rows)
+        part = _RoleTable(role=role, view=view, model_a=model_a, model_b=model_b, rows=rows)
         tables = [_numbers(part, group, language, strong=strong) for group in groups]
         yield Section(title=part.title, blocks=(Paragraph(part.note(language), "note"), *tables))
 
 
-def _numbers(part: _Part, measures: tuple[str, ...], language: Language, *, strong: bool) -> Table:
+def _numbers(part: _RoleTable, measures: tuple[str, ...], language: Language, *, strong: bool) -> Table:
     say = language.of("matrix")
     rows: list[tuple[Text, ...]] = []
     for is_mean, cells in _lines(part, measures, say):
@@ -172,7 +172,7 @@ def _numbers(part: _Part, measures: tuple[str, ...], language: Language, *, stro
 
 
 def _lines(
-    part: _Part, measures: tuple[str, ...], say: Callable[..., str]
+    part: _RoleTable, measures: tuple[str, ...], say: Callable[..., str]
 ) -> Iterator[tuple[bool, tuple[str, ...]]]:
     """Yield whether it is the mean, a name of layers, and one cell per measure; the mean comes last."""
     of = {name: part.rows.where(measure=name) for name in measures}

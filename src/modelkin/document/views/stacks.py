@@ -26,8 +26,8 @@ def stacks(result: Comparison, language: Language) -> Stacks | None:
     if result.candidate.sizes is None or result.base.sizes is None:
         return None
     same = result.verdict.conclusion is Conclusion.IDENTICAL
-    mine = _Side(result, "candidate", result.candidate, layer_states(result), language, same=same)
-    theirs = _Side(result, "base", result.base, base_states(result), language, same=same)
+    mine = _SideStack(result, "candidate", result.candidate, layer_states(result), language, same=same)
+    theirs = _SideStack(result, "base", result.base, base_states(result), language, same=same)
     candidate, base = mine.stack(result.candidate.sizes), theirs.stack(result.base.sizes)
     if not candidate.floors or not base.floors:
         return None
@@ -45,7 +45,7 @@ def stacks(result: Comparison, language: Language) -> Stacks | None:
     )
 
 
-class _Side:
+class _SideStack:
     """One model, with what is known about it."""
 
     def __init__(

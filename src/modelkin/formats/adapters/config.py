@@ -72,7 +72,7 @@ def parse_adapter_config(data: bytes, *, file: str = CONFIG_FILE) -> AdapterConf
     Raises `ConfigError` if it is not what it claims to be, and `UnsupportedFormat` for a kind of adapter that
     cannot be applied; the message says which, and why.
     """
-    fields = _Fields(_document(data, file), file)
+    fields = _CheckedFields(_document(data, file), file)
     kind = fields.text("peft_type") or "(none)"
     if kind != "LORA":
         raise UnsupportedFormat(file, say("problem.adapter-type", kind=quoted(kind, 60)), hint=_MERGE_HINT)
@@ -112,7 +112,7 @@ def _document(data: bytes, file: str) -> Mapping[str, object]:
         raise ConfigError(file, say("problem.json-object", why=error.reason)) from error
 
 
-def _check_initialisation(fields: _Fields, file: str) -> None:
+def _check_initialisation(fields: _CheckedFields, file: str) -> None:
     how = fields.get("init_lora_weights")
     if how is None or isinstance(how, bool) or how in _HARMLESS_INITS:
         return
@@ -124,7 +124,7 @@ def _check_initialisation(fields: _Fields, file: str) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Fields:
+class _CheckedFields:
     """Fields of a config, each checked when it is taken."""
 
     values: Mapping[str, object]

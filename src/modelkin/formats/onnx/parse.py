@@ -45,7 +45,7 @@ _NOTE_KEY, _PLACE_KEY, _PLACE = say("part.key-of-note"), say("part.key-of-place"
 
 
 @dataclass(slots=True)
-class _Message:
+class _TensorMessage:
     """A TensorProto until it is complete."""
 
     shape: list[int] = field(default_factory=list)
@@ -160,7 +160,7 @@ class _Parser:
         outputs: list[str] = []
         name = op = domain = scopes = ""
         numbers: dict[str, tuple[int, ...]] = {}
-        values: list[_Message] = []
+        values: list[_TensorMessage] = []
         branches: list[int] = []
         for item in wire.fields(message.start, message.stop, _schema.NODE):
             match item.number:
@@ -193,7 +193,7 @@ class _Parser:
         )
 
     def _attribute(
-        self, message: Field, depth: int, numbers: dict[str, tuple[int, ...]], values: list[_Message]
+        self, message: Field, depth: int, numbers: dict[str, tuple[int, ...]], values: list[_TensorMessage]
     ) -> list[int]:
         """Add what an attribute holds; return the numbers of the graphs in it."""
         wire = self._wire
@@ -231,9 +231,9 @@ class _Parser:
 
     # -- tensors -----------------------------------------------------------------------------------------
 
-    def _tensor(self, message: Field) -> _Message:
+    def _tensor(self, message: Field) -> _TensorMessage:
         wire = self._wire
-        found = _Message()
+        found = _TensorMessage()
         for item in wire.fields(message.start, message.stop, _schema.TENSOR):
             match item.number:
                 case 1:
@@ -259,7 +259,7 @@ class _Parser:
         self._check_once(found)
         return found
 
-    def _check_once(self, found: _Message) -> None:
+    def _check_once(self, found: _TensorMessage) -> None:
         """Refuse a tensor that is stored in several places, or in one about which readers disagree."""
         if found.code > _MAX_TYPE:  # protobuf cuts off the higher bits, and sees another type
             self._refuse(found, say("problem.onnx-type", number=found.code))
@@ -270,7 +270,7 @@ class _Parser:
         if (found.is_external or found.external) and (found.raw or found.typed):
             self._refuse(found, say("problem.onnx-two-places"))
 
-    def _external_entry(self, found: _Message, message: Field) -> None:
+    def _external_entry(self, found: _TensorMessage, message: Field) -> None:
         key = value = ""
         for item in self._wire.fields(message.start, message.stop, _schema.ENTRY):
             if item.number == 1:
@@ -283,7 +283,7 @@ class _Parser:
             self._refuse(found, say("problem.onnx-place"))
         found.external[key] = value
 
-    def _keep(self, message: _Message, depth: int, *, constant: bool = False) -> None:
+    def _keep(self, message: _TensorMessage, depth: int, *, constant: bool = False) -> None:
         if message.name in self._tensors:
             if not depth:
                 self._refuse(message, say("problem.is-twice"))
@@ -306,7 +306,7 @@ class _Parser:
             return tuple(self._wire.integers(data, limit=_MAX_SMALL, what=_INTEGERS))
         return struct.unpack(f"<{stored.n_elements}q", self._wire.data(data))
 
-    def _stored(self, message: _Message) -> OnnxTensor | None:
+    def _stored(self, message: _TensorMessage) -> OnnxTensor | None:
         """Check one tensor; None for one that holds no numbers (text, and types we do not know)."""
         dtype = TYPES.get(message.code)
         if dtype is None:
@@ -347,7 +347,7 @@ class _Parser:
 
     def _place(
         self,
-        message: _Message,
+        message: _TensorMessage,
         dtype: str,
         shape: tuple[int, ...],
         file: str,
@@ -360,7 +360,7 @@ class _Parser:
             name=message.name, dtype=dtype, shape=shape, file=file, start=start, stop=stop, varints=varints
         )
 
-    def _is_varints(self, message: _Message, data: Field, dtype: str) -> bool:
+    def _is_varints(self, message: _TensorMessage, data: Field, dtype: str) -> bool:
         """Say whether typed numbers are varints; 32- and 64-bit floats are plain. Refuse a mixture."""
         plain = {4: ("F32", "C64"), 10: ("F64",)}.get(data.number)
         if plain is not None:
@@ -378,7 +378,7 @@ class _Parser:
             self._refuse(message, say("problem.onnx-wire", wire=data.wire))
         return True
 
-    def _refuse(self, message: _Message, problem: Message) -> NoReturn:
+    def _refuse(self, message: _TensorMessage, problem: Message) -> NoReturn:
         self._wire.fail(say("problem.tensor-is", name=quoted(message.name), problem=problem))
 
 
