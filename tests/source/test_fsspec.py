@@ -83,13 +83,15 @@ def test_a_file_that_was_shortened_meanwhile_is_noticed(bucket):
     source = FsspecSource("s3://models/one", quick())
     source.files()
     bucket.put_object(Bucket="models", Key="one/model.safetensors", Body=b"short")
-    with pytest.raises(SourceError, match=r"expected 100 bytes, but the store sent 5|the store failed"):
+    with pytest.raises(
+        SourceError, match=r"expected 100 bytes, but the object store sent 5|the object store failed"
+    ):
         read(source)
 
 
 def test_without_credentials_access_is_denied(monkeypatch, s3_url):
     monkeypatch.setenv("AWS_ENDPOINT_URL", s3_url)
-    with pytest.raises(AccessDenied, match="the store needs credentials") as caught:
+    with pytest.raises(AccessDenied, match="the object store needs credentials") as caught:
         FsspecSource("s3://models/one", quick()).files()
     assert caught.value.hint
 
@@ -99,7 +101,7 @@ def test_a_store_that_does_not_answer_is_a_network_error(monkeypatch):
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "key")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "s3-secret-value")
     monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
-    with pytest.raises(NetworkError, match="the store failed: EndpointConnectionError") as caught:
+    with pytest.raises(NetworkError, match="the object store failed: EndpointConnectionError") as caught:
         FsspecSource("s3://models/one", quick()).files()
     assert "s3-secret-value" not in everything_said(caught.value)
 
@@ -165,7 +167,7 @@ class OwnError(Exception):
 )
 def test_whatever_a_backend_raises_is_tried_again_and_then_put_in_our_words(broken, error):
     source, system = broken(find=error)
-    with pytest.raises(NetworkError, match=f"the store failed: {type(error).__name__}") as caught:
+    with pytest.raises(NetworkError, match=f"the object store failed: {type(error).__name__}") as caught:
         source.files()
     assert system.calls.count("find") == fsspec_module._MOST_ATTEMPTS
     assert "secret" not in everything_said(caught.value)
@@ -180,7 +182,7 @@ def test_a_failure_that_passes_is_survived_and_paid_once(broken):
 @pytest.mark.parametrize("sent", [b"", b"x" * 99, b"x" * 101])
 def test_other_bytes_than_were_asked_for_are_an_error(broken, sent):
     source, _ = broken(find=FILE, cat_file=sent)
-    with pytest.raises(WrongBytes, match=f"expected 100 bytes, but the store sent {len(sent)}"):
+    with pytest.raises(WrongBytes, match=f"expected 100 bytes, but the object store sent {len(sent)}"):
         read(source, "a")
 
 
@@ -195,7 +197,7 @@ def test_other_bytes_than_were_asked_for_are_an_error(broken, sent):
 )
 def test_a_listing_that_makes_no_sense_is_refused(broken, entries):
     source, _ = broken(find=entries)
-    with pytest.raises(ListingError, match="the store lists"):
+    with pytest.raises(ListingError, match="the object store lists"):
         source.files()
 
 

@@ -25,7 +25,11 @@ PAIRS = ("same", "all", "within", "relative", "mixed")
 @click.command()
 @click.argument("models", nargs=-1, required=True, metavar="MODEL...", type=MODEL)
 @click.option(
-    "--metric", "metrics", multiple=True, metavar="NAME", help="A measure, or all. Repeat for several."
+    "--metric",
+    "metrics",
+    multiple=True,
+    metavar="MEASURE",
+    help="A measure, or all. Repeat for several.",
 )
 @click.option(
     "--role",
