@@ -72,9 +72,10 @@ def check(
     """Check every claim of MODEL's card against the weights.
 
     It reads base_model and its relation, tags, merge recipes, the base of an adapter, what the config was
-    saved from, "from scratch" statements, and the licence. Declared ancestors are followed. Each claim
-    comes out supported, contradicted or untestable, with the reason. A licence is checked against those
-    of parents that the weights confirm. Names on a card are looked up on the Hub and nowhere else.
+    saved from, "from scratch" statements, and the licence; if no parent is declared, a sentence such as
+    "a fine-tuned version of org/name". Declared ancestors are followed. Each claim comes out supported,
+    contradicted or untestable, with the reason. A licence is checked against those of parents that the
+    weights confirm. Names on a card are looked up on the Hub and nowhere else.
 
     \b
     Examples

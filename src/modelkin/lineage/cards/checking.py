@@ -19,11 +19,12 @@ from modelkin.options import CompareOptions, Depth
 from modelkin.progress import Progress, Silent
 from modelkin.source import ModelRef
 
+from .descents import is_hub_id
 from .licences import left_out
 from .recipes import merge_status, recipe_status
 from .result import CardCheck, CheckedClaim, ClaimStatus
 from .scratch import Other, scratch_status
-from .statements import ReadCard, Statement, is_hub_id, read_card
+from .statements import ReadCard, Statement, read_card
 
 MOST_ANCESTORS = 12
 """Most models that are compared with the one in question: each costs as much as a comparison."""
@@ -66,7 +67,8 @@ def check_card(
         Depth, seed, and how to fetch, of each comparison.
     against
         Earlier models to test a "from scratch" statement against: a common origin contradicts it, unless the
-        card or the weights of the other show that it came later. Each must be readable.
+        card or the weights of the other show that it came later, or the card names what the model was made
+        from. Each must be readable.
     known
         Where to find models that cards and adapters name, for those that are not on the Hub under that name.
     progress
@@ -306,7 +308,7 @@ class _CardRun:
                 self.notes.append(say("check-not-had", name=model.location.ref, why=found))
             else:
                 others.append(Other(model=model, found=found))
-        status = scratch_status(self.model, others, self.options)
+        status = scratch_status(self.model, others, self.options, names_origin=bool(card.parents))
         for item in said:
             claim = say("claims.from-scratch", words=item.subject)
             yield _claim(item, claim, status.status, status.reason, status.found)

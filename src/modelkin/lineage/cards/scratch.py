@@ -4,6 +4,9 @@ A common origin alone does not tell which of two models came first. The statemen
 many models were made from it, so facts about the order are looked for before anything is contradicted. And
 two models that only began with the same random numbers were both trained from scratch; subtracting them does
 not tell what was done.
+
+A card that names what its model was made from hides nothing: there the words may be about that model, or
+about a part that was added, and no sentence is read well enough to accuse it.
 """
 
 from __future__ import annotations
@@ -45,10 +48,20 @@ class ScratchStatus:
     found: Comparison | None = None
 
 
-def scratch_status(model: Model, others: Sequence[Other], options: CompareOptions) -> ScratchStatus:
-    """Say what comparisons mean for a statement that a model was trained from scratch."""
+def scratch_status(
+    model: Model, others: Sequence[Other], options: CompareOptions, *, names_origin: bool
+) -> ScratchStatus:
+    """Say what comparisons mean for a statement that a model was trained from scratch.
+
+    Parameters
+    ----------
+    model, others, options
+        The model that makes it, those it was compared with, and how.
+    names_origin
+        Whether its card names what it was made from: then nothing contradicts the statement.
+    """
     related = [other for other in others if other.found.verdict.related]
-    judged = [_judged(model, other, options) for other in related]
+    judged = [_beside(other) if names_origin else _judged(model, other, options) for other in related]
     for code in ("check-scratch-declared", "check-scratch-related", "check-scratch-unless"):
         for item in judged:
             if item.reason.code == code:
@@ -62,12 +75,15 @@ def scratch_status(model: Model, others: Sequence[Other], options: CompareOption
     return ScratchStatus(status="untestable", reason=reason)
 
 
+def _beside(other: Other) -> ScratchStatus:
+    """Say what a common origin with one model means if the card names an origin."""
+    code = "check-scratch-declared" if other.declared else "check-scratch-beside"
+    return ScratchStatus(status="untestable", reason=say(code, name=other.found.base.ref), found=other.found)
+
+
 def _judged(model: Model, other: Other, options: CompareOptions) -> ScratchStatus:
     """Say what a common origin with one model means."""
     name, found = other.found.base.ref, other.found
-    if other.declared:
-        reason = say("check-scratch-declared", name=name)
-        return ScratchStatus(status="contradicted", reason=reason, found=found)
     if found.relation.kind == "unknown":
         reason = say("check-scratch-begun", name=name)
         return ScratchStatus(status="untestable", reason=reason, found=found)
