@@ -118,6 +118,41 @@ def test_ties_is_told_from_dare_by_what_it_keeps(kept, parents):
     assert recipe["parameters"]["lambda"] == pytest.approx(1.0, abs=0.05)
 
 
+def merged_by_ties(base, children, weights, *, kept, scale):
+    """Trim, elect signs by weighted sums, and average those that agree by their weights, as mergekit does."""
+
+    def tensor(name):
+        start = base.tensors[name]
+        changes = [child.tensors[name] - start for child in children]
+        floors = [np.quantile(np.abs(change), 1 - kept) for change in changes]
+        parts = [
+            weight * np.where(np.abs(change) >= floor, change, 0)
+            for weight, change, floor in zip(weights, changes, floors, strict=True)
+        ]
+        elected = np.sign(np.sum(parts, axis=0))
+        agreeing = [(np.sign(part) == elected) & (part != 0) for part in parts]
+        total = sum(weight * agrees for weight, agrees in zip(weights, agreeing, strict=True))
+        made = sum(np.where(agrees, part, 0) for part, agrees in zip(parts, agreeing, strict=True))
+        return (start + scale * made / np.where(total == 0, 1, total)).astype(np.float32)
+
+    return base.with_tensors({name: tensor(name) for name in base.tensors})
+
+
+@pytest.mark.parametrize(
+    ("weights", "kept", "scale"), [((0.7, 0.3), 0.6, 0.8), ((0.7, 0.3), 0.8, 1.0), ((0.5, 0.5), 0.6, 1.0)]
+)
+def test_ties_is_found_whatever_the_weights_that_elected_signs(weights, kept, scale):
+    children = [loaded(LIGHT), loaded(SIBLING)]
+    made = merged_by_ties(loaded("base"), children, weights, kept=kept, scale=scale)
+    found = explained(made, LIGHT, SIBLING, base="base")
+    assert (found.conclusion, found.method) == ("merge", "ties")
+    recipe = yaml.safe_load(found.recipe)
+    given = [item["parameters"] for item in recipe["models"]]
+    assert [item["weight"] for item in given] == pytest.approx([scale * one for one in weights], abs=0.02)
+    assert [item["density"] for item in given] == pytest.approx([kept] * 2, abs=0.02)
+    assert recipe["parameters"]["lambda"] == pytest.approx(scale, abs=0.02)
+
+
 def test_layers_of_two_models_stacked_are_a_passthrough_of_both():
     grown = derive.reorder_layers(loaded(LIGHT), [0, 1, 2, 1, 2, 3])
     made = derive.copy_parts(grown, loaded(HEAVY), layers={3: 1, 4: 2, 5: 3})

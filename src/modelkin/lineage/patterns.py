@@ -266,20 +266,18 @@ def fit_elected(delta: Floats, tasks: Sequence[Floats]) -> Sparse | None:
     if not np.all(np.isfinite(factors)) or not np.any(factors):
         return None
     trimmed = np.where(kept, stacked, 0.0)
-    elected = np.sign(factors @ trimmed)
-    agreeing = np.where(np.sign(trimmed) == elected, trimmed, 0.0)
-    everyone = np.all(agreeing != 0, axis=0)
-    shared = factors / len(factors)
-    if everyone.sum() > 4 * len(tasks):
-        rows = agreeing[:, everyone]
-        shared = np.linalg.lstsq(rows @ rows.T, rows @ delta[everyone], rcond=1e-10)[0]
+    shares = _shares_of_all(delta, trimmed, factors)
     level = float(np.mean(factors))
-    shares = shared / shared.sum() if shared.sum() > 0 and np.all(shared > 0) else None
-    predictions = [(False, factors, factors @ agreeing)]
-    if shares is not None:
-        weight = shares[:, None] * (agreeing != 0)
-        mean = (shares @ agreeing) / np.where(weight.sum(axis=0) > 0, weight.sum(axis=0), 1.0)
-        predictions.append((True, level * shares, level * mean))
+    predictions = []
+    # Lone differences count fully if weights are normalised, so their factors are equal whatever the weights
+    # were: who won the election then shows in the shares, where all agree.
+    for voting in (factors, shares) if shares is not None else (factors,):
+        agreeing = np.where(np.sign(trimmed) == np.sign(voting @ trimmed), trimmed, 0.0)
+        predictions.append((False, factors, factors @ agreeing))
+        if shares is not None:
+            weight = shares[:, None] * (agreeing != 0)
+            mean = (shares @ agreeing) / np.where(weight.sum(axis=0) > 0, weight.sum(axis=0), 1.0)
+            predictions.append((True, level * shares, level * mean))
     normalised, weights, predicted = min(
         predictions, key=lambda item: float(np.square(delta - item[2]).sum())
     )
@@ -290,6 +288,18 @@ def fit_elected(delta: Floats, tasks: Sequence[Floats]) -> Sparse | None:
         left=float(np.square(delta - predicted).sum()),
         size=size,
     )
+
+
+def _shares_of_all(delta: Floats, trimmed: Floats, factors: Floats) -> Floats | None:
+    """Return how the parents are weighted where all of them are kept with one sign, adding up to one."""
+    everyone = np.all((np.sign(trimmed) == np.sign(trimmed[0])) & (trimmed != 0), axis=0)
+    shared = factors / len(factors)
+    if everyone.sum() > 4 * len(trimmed):
+        rows = trimmed[:, everyone]
+        shared = np.asarray(
+            np.linalg.lstsq(rows @ rows.T, rows @ delta[everyone], rcond=1e-10)[0], np.float64
+        )
+    return shared / shared.sum() if shared.sum() > 0 and np.all(shared > 0) else None
 
 
 def _largest(tasks: Floats, wanted: float) -> tuple[Bools, float]:
