@@ -15,6 +15,7 @@ from tests.formats.adapters_support import adapter_files, base_files, write
 from tests.places import ZOO
 
 import modelkin as mk
+from modelkin.casework.lab import derive
 from modelkin.cli.app import app
 from modelkin.document import claims_view, load_language, render_markdown, sarif_json
 from modelkin.document.results import schema
@@ -303,6 +304,30 @@ def test_other_weights_than_those_of_the_recipe_contradict_it(siblings):
     assert statuses(found)["recipe"] == "contradicted"
     assert statuses(found)["merge"] == "supported"
     jsonschema.validate(json.loads(found.to_json()), schema("modelkin.check/1"))
+
+
+SLERP = """```yaml
+slices:
+  - sources:
+      - {model: org/light, layer_range: [0, 4]}
+      - {model: org/heavy, layer_range: [0, 4]}
+merge_method: slerp
+base_model: org/light
+parameters: {t: 0.4}
+```
+"""
+
+
+def test_the_base_of_a_slerp_is_one_of_its_parents():
+    made = derive.merge_slerp(zoo_model("finetune-light"), zoo_model("finetune-heavy"), t=0.4).files("BF16")
+    source = MemorySource({**made, "README.md": card(SLERP).encode()}, name="made")
+    found = checked(source, light=model("finetune-light", ""), heavy=model("finetune-heavy", ""))
+    assert [(item.kind, item.status) for item in found.claims if item.kind != "licence"] == [
+        ("merge", "supported"),
+        ("merge", "supported"),
+        ("recipe", "supported"),
+    ]
+    assert "from org/light, org/heavy" in str(found.claims[2].claim)
 
 
 @pytest.mark.more

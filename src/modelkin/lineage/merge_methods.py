@@ -50,7 +50,7 @@ def method_fits(fits: Sequence[CellFit], *, with_base: bool) -> tuple[MethodFit,
 
 
 def _slerp(fits: Sequence[CellFit]) -> MethodFit:
-    arcs = [fit.arc for fit in fits if fit.arc is not None and fit.is_matrix and fit.arc[0].cosine < PARALLEL]
+    arcs = [fit.arc for fit in _arched(fits) if fit.arc is not None]
     if not arcs:
         return MethodFit(method="slerp", left=None, reason=say("merge-no-arc"))
     details = (
@@ -113,6 +113,8 @@ def chosen_method(
         sparse = [fit for fit in tried if fit.method in CHOOSING and _predicts(fit, fits)]
         if sparse:
             return min(sparse, key=lambda fit: fit.left or 0.0).method  # type: ignore[return-value]
+    if with_base and _bends(by_name["slerp"], fits):
+        return "slerp"
     if with_base and _is_stock(by_name["model-stock"], fits):
         return "model-stock"
     if with_base and weights[-1].low * weights[-1].high > 0 and abs(weights[-1].value) >= _NOTICED:
@@ -124,6 +126,23 @@ def chosen_method(
     if slerp.left <= _CLEARLY * line:
         return "slerp"
     return "linear" if line <= _CLEARLY * slerp.left else "linear-or-slerp"
+
+
+def _bends(slerp: MethodFit, fits: Sequence[CellFit]) -> bool:
+    """Say whether the arc between two parents leaves clearly less than any mixture of them and the base.
+
+    An arc bends away from the straight line, and some of that looks like a share of the base.
+    """
+    mixed = [fit.left for fit in _arched(fits)]
+    if slerp.left is None:
+        return False
+    least = min(dict(slerp.details)["left_straight"], float(np.mean(mixed)))
+    return slerp.left <= _CLEARLY * least
+
+
+def _arched(fits: Sequence[CellFit]) -> list[CellFit]:
+    """Return the matrices whose arc is not a straight line."""
+    return [fit for fit in fits if fit.arc is not None and fit.is_matrix and fit.arc[0].cosine < PARALLEL]
 
 
 def on_arc(tried: Sequence[MethodFit]) -> bool:

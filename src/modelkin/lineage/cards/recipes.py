@@ -29,6 +29,8 @@ _METHODS: Mapping[str, tuple[MergeMethod, ...]] = {
     "passthrough": ("passthrough",),
 }
 """Mergekit's name of a method -> what is found when it was used."""
+_WITHOUT_BASE = ("linear", "slerp", "passthrough")
+"""Methods that mix the models themselves, and not differences from a base."""
 _NEAR = 0.02
 """Weights this close to declared ones count as equal: numbers of recipes are recovered within it
 (docs/lineage.md)."""
@@ -66,12 +68,19 @@ def declared_merge(model: Model) -> DeclaredMerge | None:
     method, base = recipe.get("merge_method"), recipe.get("base_model")
     if not isinstance(method, str) or method not in _METHODS:
         return None
-    models = tuple(name for name in merged_names(recipe) if name != base)
+    base = base if isinstance(base, str) else None
+    if method in _WITHOUT_BASE:
+        # Here the base is one of the parents (mergekit's slerp starts from it), or only lends its tokenizer.
+        listed = merged_names({key: value for key, value in recipe.items() if key != "base_model"})
+        models = listed if method != "slerp" or base is None or base in listed else (base, *listed)
+        base = None
+    else:
+        models = tuple(name for name in merged_names(recipe) if name != base)
     return DeclaredMerge(
         source=source,
         method=method,
         models=models,
-        base=base if isinstance(base, str) else None,
+        base=base,
         weights=_weights(recipe, models) if method == "linear" else None,
     )
 
