@@ -81,6 +81,29 @@ def test_slerp_is_told_from_a_straight_line(other, t):
     assert yaml.safe_load(found.recipe)["merge_method"] == "slerp"
 
 
+def test_slerp_is_told_from_task_arithmetic_if_a_base_is_named():
+    """The arc bends away from the straight line, which looks like a share of the base."""
+    found = explained(derive.merge_slerp(loaded(LIGHT), loaded(HEAVY), t=0.4), LIGHT, HEAVY, base="base")
+    assert found.weights[-1].high < 0
+    assert (found.conclusion, found.method) == ("merge", "slerp")
+    recipe = yaml.safe_load(found.recipe)
+    assert (recipe["merge_method"], recipe["base_model"]) == ("slerp", LIGHT)
+    straight = explained(
+        derive.merge_linear([loaded(LIGHT), loaded(HEAVY)], [0.6, 0.4]), LIGHT, HEAVY, base="base"
+    )
+    assert straight.method == "linear"
+
+
+@pytest.mark.parametrize("share", [0.05, 0.08, 0.15])
+def test_what_rounding_moves_a_small_weight_by_is_in_its_interval(share):
+    """In bfloat16 most of a small change rounds back to the number of the main parent."""
+    made = derive.merge_linear([loaded(LIGHT), loaded(SIBLING)], [1 - share, share])
+    found = explained(made, LIGHT, SIBLING)
+    assert found.conclusion == "merge"
+    for weight, truth in zip(found.weights, (1 - share, share), strict=True):
+        assert weight.low <= truth <= weight.high
+
+
 def test_task_arithmetic_needs_the_base_to_be_named():
     base = loaded("base")
     made = derive.merge_tasks(base, [(loaded(LIGHT), 0.6), (loaded(SIBLING), 0.6)])

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from modelkin.tensors import decode, encode
+
 Floats = NDArray[np.float64]
 _CHUNK = 256
 """Values whose residuals may depend on each other: errors of weights are made from sums over chunks."""
@@ -19,6 +21,8 @@ _NORMAL_95 = 1.959964
 """The normal quantile of a two-sided interval of 95 %."""
 _SINGULAR = 1e-10
 """Directions with less than this share of the largest are rounding: parents that are copies of each other."""
+_TURNS = 3
+"""In which the weights before rounding are found: each leaves a fraction of what the one before left."""
 UNKNOWN_ERROR = 1e3
 """Half width of an interval that too few values leave open: JSON has no infinity."""
 
@@ -108,6 +112,27 @@ def weight_errors(parts: Grams, weights: Floats) -> Floats:
         return np.full(len(free) + 1, UNKNOWN_ERROR)
     errors = np.asarray([first, *free]) * _NORMAL_95 * np.sqrt(n / (n - len(free)))
     return np.asarray(errors, np.float64)
+
+
+def rounded_mixture(weights: Floats, points: Sequence[Floats], dtype: str) -> tuple[Floats, Floats] | None:
+    """Return the inner products of a mixture that has these weights once it is stored: stored, and before.
+
+    What rounds back to a parent's number looks as if that parent alone had been taken, so that rounding does
+    not only blur weights but moves small ones towards zero: weights fitted to both show how far.
+
+    None for formats whose rounding is not simulated.
+    """
+    if dtype not in ("F16", "BF16"):
+        return None
+    before, held = weights, np.stack(points)
+    for _ in range(_TURNS):
+        made = np.asarray(before @ held, np.float64)
+        stored = decode(encode(made.astype(np.float32), dtype), dtype, made.size).reshape(-1)
+        if not np.isfinite(stored).all():
+            return None
+        found = grams(stored.astype(np.float64), points).total, grams(made, points).total
+        before = before + weights - mixture(found[0])
+    return found
 
 
 def collinearity(gram: Floats) -> Floats:

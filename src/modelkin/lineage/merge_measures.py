@@ -47,6 +47,9 @@ class CellFit:
     """The closest point on the arc between two parents, and what the straight line leaves."""
     sparse: SparseFits | None
     is_matrix: bool
+    rounded: tuple[Floats, Floats] | None = None
+    """What `gram` would be of the fitted mixture as it is stored, and of the same before rounding; None if it
+    is not known, or if more than rounding is left."""
     dense: bool = False
     """Whether an expert faces the MLP of a dense model."""
 
@@ -100,10 +103,34 @@ def pooled_weights(fits: Sequence[CellFit]) -> tuple[MixtureShare, ...]:
         ]
     else:
         widths = list(weight_errors(parts, weights))
+    return shares(weights, np.asarray(widths), _moved_by_rounding(fits))
+
+
+def shares(weights: Floats, errors: Floats, moved: Floats | None) -> tuple[MixtureShare, ...]:
+    """Return weights with their intervals; what rounding may have moved them by is inside.
+
+    Parameters
+    ----------
+    weights, errors
+        Fitted weights, and half of their intervals by chance.
+    moved
+        How far rounding moves weights such as these, if that is known.
+    """
+    before = weights if moved is None else weights - moved
     return tuple(
-        MixtureShare(value=float(w), low=float(w - e), high=float(w + e))
-        for w, e in zip(weights, widths, strict=True)
+        MixtureShare(value=float(w), low=float(min(w, b) - e), high=float(max(w, b) + e))
+        for w, b, e in zip(weights, before, errors, strict=True)
     )
+
+
+def _moved_by_rounding(fits: Sequence[CellFit]) -> Floats | None:
+    """Return how far rounding moves the pooled weights, as far as tensors are mixtures up to rounding."""
+    if not any(fit.rounded for fit in fits):
+        return None
+    stored, before = (
+        np.sum([fit.rounded[side] if fit.rounded else fit.gram for fit in fits], axis=0) for side in (0, 1)
+    )
+    return np.asarray(mixture(stored) - mixture(before), np.float64)
 
 
 def pooled_opposition(fits: Sequence[CellFit], seed: int) -> MixtureShare | None:

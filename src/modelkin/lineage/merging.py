@@ -16,6 +16,7 @@ from modelkin.lineage.geometry import (
     grams,
     mixture,
     residual,
+    rounded_mixture,
     rounding_steps,
     rounding_variance,
     star_residual,
@@ -23,8 +24,8 @@ from modelkin.lineage.geometry import (
 )
 from modelkin.lineage.layer_map import layer_maps
 from modelkin.lineage.merge_judgement import judged_merge
-from modelkin.lineage.merge_measures import CellFit, SparseFits, sparse_fits
-from modelkin.lineage.merge_result import MergeCell, MergeReading, MergeResult, MixtureShare
+from modelkin.lineage.merge_measures import CellFit, SparseFits, shares, sparse_fits
+from modelkin.lineage.merge_result import MergeCell, MergeReading, MergeResult
 from modelkin.lineage.patterns import Arc, nearest_arc
 from modelkin.lineage.samples import Faced, Site, comparable, extent_of, facing, read_sites, sites_of
 from modelkin.message import Message, say
@@ -166,6 +167,9 @@ class _MergeRun:
         errors = weight_errors(parts, weights)
         floor = rounding_variance(mine, faced.infos[0].dtype)
         single = float(np.diagonal(total).min())
+        to_rounding = None if floor is None else left <= _ROUNDING * floor
+        rounded = rounded_mixture(weights, others, faced.infos[0].dtype) if to_rounding else None
+        moved = None if rounded is None else mixture(rounded[0]) - mixture(rounded[1])
         cell = MergeCell(
             tensor=name,
             module=faced.site.module,
@@ -173,15 +177,12 @@ class _MergeRun:
             layer=None if faced.site.layer < 0 else faced.site.layer,
             expert=None if faced.site.expert < 0 else faced.site.expert,
             facing=_facing_layers(faced),
-            weights=tuple(
-                MixtureShare(value=float(w), low=float(w - e), high=float(w + e))
-                for w, e in zip(weights, errors, strict=True)
-            ),
+            weights=shares(weights, errors, moved),
             nearest=int(np.argmin(np.diagonal(total))),
             left=left / scale,
             left_single=single / scale,
             opposition=None if star <= (floor or 0.0) else 1.0 - left / star,
-            to_rounding=None if floor is None else left <= _ROUNDING * floor,
+            to_rounding=to_rounding,
             n=parts.n,
         )
         self.fits.append(
@@ -194,6 +195,7 @@ class _MergeRun:
                 arc=self._arc(mine, others, scale),
                 sparse=self._sparse(mine, others, scale, faced.infos[0].dtype),
                 is_matrix=len(faced.infos[0].shape) > 1,
+                rounded=None if rounded is None else (rounded[0] / scale, rounded[1] / scale),
                 dense=faced.site.expert >= 0 and self._dense,
             )
         )
