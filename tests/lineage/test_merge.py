@@ -1,5 +1,6 @@
 """Merges are decomposed, and other models are not called merges."""
 
+import io
 import json
 from itertools import combinations
 
@@ -7,12 +8,14 @@ import jsonschema
 import numpy as np
 import pytest
 import yaml
+from rich.console import Console
 from tests.lineage.models import loaded, source, with_experts_of
 
 from modelkin import MergeResult, explain_merge
 from modelkin.casework.lab import derive
 from modelkin.document import load_language, merge_view, render_markdown, to_json
 from modelkin.document.results import schema
+from modelkin.document.terminal import render_terminal
 from modelkin.document.views.merge import _interval
 from modelkin.errors import FormatError, UsageError
 from modelkin.lineage.merge_result import MixtureShare
@@ -310,6 +313,26 @@ def test_the_folder_tells_it_in_both_languages(merged, tmp_path, language, words
     assert words in written["report.html"]
     assert written["recipe.yaml"] == merged.recipe
     assert written["merge.csv"].count("\n") == 1 + sum(max(1, len(cell.weights)) for cell in merged.cells)
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_tables_of_four_models_with_long_names_say_what_each_row_is(width):
+    names = ("base", LIGHT, HEAVY, SIBLING)
+    long = {name: f"/models/an-organisation-of-some-length/a-model-7b-instruct-v2-{name}" for name in names}
+    made = derive.merge_linear([loaded(LIGHT), loaded(HEAVY), loaded(SIBLING)], [0.2, 0.3, 0.5])
+    parents = [source(loaded(name), long[name]) for name in (LIGHT, HEAVY, SIBLING)]
+    found = explain_merge(source(made, "made"), parents, base=source(loaded("base"), long["base"]))
+    printed = io.StringIO()
+    sections = [block for block in merge_view(found) if getattr(block, "key", "") in ("modules", "layers")]
+    Console(width=width, file=printed).print(render_terminal(sections))
+    lines = [line.split() for line in printed.getvalue().splitlines() if line.strip()]
+    begins = [words[0] for words in lines]
+    rows = ["module", "embedding", "norms", "head", "attention", "mlp", "layer", "0", "1", "2", "3"]
+    assert [word for word in begins if word in rows] == rows
+    if width == 120:
+        assert ["module", "…finetune-light", "…finetune-heavy", "…finetune-sibling", "…base"] in [
+            words[:5] for words in lines
+        ]
 
 
 def test_details_of_methods_are_told_in_words():

@@ -50,6 +50,7 @@ _MARKS = re.compile(r"`([^`]+)`|\*([^*]+)\*")
 _BAR_WIDTH = 8
 _NARROW = 100
 _ROOM_FOR_NUMBERS = 0.6
+_LONG_TITLE = 24
 _INDENT = (0, 0, 0, 2)
 
 
@@ -181,18 +182,37 @@ class _Fitting:
         for place, title in enumerate(self.table.columns):
             number = place in self.table.numeric
             justify: JustifyMethod = "right" if number else "left"
-            grid.add_column(Line(visible(title)), justify=justify, overflow="fold", no_wrap=number and whole)
+            # Numbers stay whole. A long title over them is broken, or it would leave no room for the rest.
+            breaks = len(title) > max(_LONG_TITLE, self._longest(place))
+            least = self._longest(place) if number and whole and breaks else None
+            if place == 0 and self._names_numbers:
+                least = min(self._longest(place), options.max_width // 4)
+            grid.add_column(
+                Line(visible(title)),
+                justify=justify,
+                overflow="fold",
+                no_wrap=number and whole and not breaks,
+                min_width=least,
+            )
         for row in self.table.rows:
             grid.add_row(*(_cell(cell_of(item).text) for item in row))
         yield Padding(grid, _INDENT, expand=False)
 
     def _keeps_numbers(self, width: int) -> bool:
         """Say whether there is room for words next to unbroken numbers."""
-        longest: dict[int, int] = {}
-        for row in self.table.rows:
-            for place in self.table.numeric & set(range(len(row))):
-                longest[place] = max(longest.get(place, 0), len(_line(cell_of(row[place]).text)))
-        return sum(longest.values()) < _ROOM_FOR_NUMBERS * width
+        places = self.table.numeric & set(range(len(self.table.columns)))
+        return sum(map(self._longest, places)) < _ROOM_FOR_NUMBERS * width
+
+    def _longest(self, place: int) -> int:
+        """Return the letters of the longest cell of a column."""
+        cells = (row[place] for row in self.table.rows if place < len(row))
+        return max((len(_line(cell_of(cell).text)) for cell in cells), default=0)
+
+    @property
+    def _names_numbers(self) -> bool:
+        """Whether the first column says what the numbers in all others are of."""
+        others = set(range(1, len(self.table.columns)))
+        return bool(others) and others <= self.table.numeric
 
 
 def _cell(text: Text) -> RenderableType:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator
+from itertools import takewhile
 
 from modelkin.document.blocks import (
     Block,
@@ -23,10 +25,13 @@ from modelkin.document.language import ENGLISH, Language
 from modelkin.document.numbers import size_text
 from modelkin.lineage import MergeResult
 from modelkin.lineage.merge_result import GroupShare, MethodFit, MixtureShare
+from modelkin.untrusted import short_names
 
 _MOST_DIGITS = 8
 """Decimals of a share: weights stored as F32 have no more."""
 _MOST_CELLS = 2_000
+_LONG_NAME = 20
+"""Letters of a name above a column of numbers: about as many as a number and its interval have."""
 _TONES: dict[str, Tone] = {"merge": "shared", "single-parent": "shared", "not-a-merge": "none"}
 """Of conclusions; what was not determined or tested stays open."""
 
@@ -136,14 +141,14 @@ def _groups(found: MergeResult, groups: tuple[GroupShare, ...], title: str, lang
         rows.append(
             (name, *(_short(share) for share in item.weights), f"{item.left:.2g}", str(item.n_tensors))
         )
-    titles = (title, *found.names, language.say("merge.left"), language.say("merge.tensors"))
+    titles = (title, *_columns(found), language.say("merge.left"), language.say("merge.tensors"))
     return table(titles, rows, numeric=range(1, len(titles)))
 
 
 def _layer_map(found: MergeResult, language: Language) -> Table:
     rows = [tuple(map(str, row)) for row in found.layer_map]
     return table(
-        (language.say("merge.candidate_layer"), *found.names), rows, numeric=range(len(found.names) + 1)
+        (language.say("merge.candidate_layer"), *_columns(found)), rows, numeric=range(len(found.names) + 1)
     )
 
 
@@ -154,12 +159,23 @@ def _cells(found: MergeResult, language: Language) -> Table:
             rows.append((cell.tensor, *("-" for _ in found.names), language.tell(cell.reason)))
         else:
             rows.append((cell.tensor, *(_short(share) for share in cell.weights), f"{cell.left:.2g}"))
-    titles = (language.say("merge.tensor"), *found.names, language.say("merge.left"))
+    titles = (language.say("merge.tensor"), *_columns(found), language.say("merge.left"))
     return table(titles, rows, numeric=range(1, len(titles)))
 
 
+def _columns(found: MergeResult) -> tuple[str, ...]:
+    """Return names of models that fit above numbers; in full they stand next to their weights."""
+    names = short_names(found.names)
+    if max(map(len, names)) <= _LONG_NAME:
+        return names
+    alike = takewhile(lambda letters: len({*letters}) == 1, zip(*names, strict=False))
+    common = re.sub(r"[^\W_]*$", "", "".join(letters[0] for letters in alike))
+    return tuple(f"…{name[len(common) :]}" if len(common) > 1 else name for name in names)
+
+
 def _short(share: MixtureShare) -> str:
-    half, digits = (share.high - share.low) / 2, _digits(share)
+    # To both sides as far as to the farther one: rounding may have moved a weight one way.
+    half, digits = max(share.high - share.value, share.value - share.low), _digits(share)
     return f"{share.value:.{digits}f} ± {half:.{digits}f}"
 
 
