@@ -142,6 +142,26 @@ def test_without_an_asymmetric_fact_no_direction_is_named():
     assert [fact.kind for fact in dated.edges[0].facts] == ["dates"]
 
 
+def test_a_sibling_that_left_rows_untouched_is_not_named_as_the_parent():
+    """The low-rank update holds the rows of the missing base, which the others have shortened."""
+    found = relatives({name: source(name) for name in (LIGHT, SIBLING, HEAVY, "lora")}, relations=False)
+    assert {edge.parent for edge in found.edges} == {None}
+    assert [note.code for note in found.families[0].notes] == ["tree-own-branch"]
+    with_base = relatives(
+        {name: source(name) for name in ("base", LIGHT, SIBLING, HEAVY, "lora")}, relations=False
+    )
+    named = {edge.child: edge.parent for edge in with_base.edges if edge.parent is not None}
+    assert named == dict.fromkeys((LIGHT, SIBLING, HEAVY), "base")
+    assert with_base.families[0].notes == ()
+
+
+def test_the_parent_of_a_chain_is_named_by_its_rows():
+    """It lies at the end of all ways, and its only child hangs on it."""
+    found = relatives({name: source(name) for name in ("base", LIGHT, "grandchild")}, relations=False)
+    named = {(edge.first, edge.second): edge.parent for edge in found.edges}
+    assert named == {(LIGHT, "base"): "base", ("grandchild", LIGHT): LIGHT}
+
+
 def test_facts_that_contradict_each_other_name_no_direction():
     made = derive.round_to_int8(loaded(LIGHT))
     found = relatives(
@@ -249,6 +269,26 @@ def test_the_line_of_a_second_parent_passes_at_the_right_of_all_names(forest, tm
     assert " C" not in beside
     (lane, _) = re.findall(r" Q(\d+)", beside)
     assert int(lane) > max(int(x) + 7 * len(name) for x, name in names)
+
+
+def test_the_arrow_of_a_second_parent_ends_beside_the_name_of_a_merge_of_wide_letters(tmp_path):
+    mixed = derive.merge_linear([loaded(LIGHT), loaded(HEAVY)], [0.6, 0.4])
+    models = {name: source(name) for name in ("base", LIGHT, HEAVY)} | {"WMWMWMWM": source(mixed, "mixed")}
+    found = relatives(models, relations=False)
+    page = next(path.read_text() for path in found.write(tmp_path) if path.name == "report.html")
+    (x,) = re.findall(r'<text x="(\d+)" y="\d+" class="row-name">WMWMWMWM</text>', page)
+    (tip,) = re.findall(r' H(\d+) m6 -4 l-6 4 l6 4"', page)
+    # In the widest common font, a letter W of 12.5 px takes 12.4 px.
+    assert int(tip) > int(x) + 8 * 12.4
+
+
+def test_a_family_of_two_has_a_tree_of_one_branch(tmp_path):
+    found = relatives({name: source(name) for name in ("base", LIGHT)}, relations=False)
+    (edge,) = found.edges
+    half = f"{edge.distance / 2:.6g}"
+    assert found.families[0].newick == f"('base':{half},'{LIGHT}':{half});"
+    written = {path.name: path.read_text() for path in found.write(tmp_path)}
+    assert written["tree.nwk"] == f"{found.families[0].newick}\n"
 
 
 def test_verdicts_made_before_are_not_made_again(forest):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,7 @@ from modelkin.lineage.inheritance import (
     mean_distances,
     site_distances,
 )
-from modelkin.lineage.joining import four_point, join_neighbours, newick, splits
+from modelkin.lineage.joining import four_point, join_neighbours, join_two, newick, splits
 from modelkin.lineage.kept_rows import KeptRows, kept_rows, lost_rows
 from modelkin.lineage.sparse_merges import sparse_blend
 from modelkin.lineage.tree_facts import agreed_parent, facts_of, follow, frozen_facts
@@ -38,6 +38,11 @@ _NO_TREE = 0.1
 """Four-point residual from which distances are not those of a tree."""
 _FEW_ZEROS = 0.05
 """Share of zeros from which a model counts as pruned; trained weights have next to none."""
+_APART = 0.9
+"""Own branch of a member, over the distance to its closest relative, from which it is not that one's parent:
+0.75 for the base of the zoo, whose fine-tunes share data, 0.98 for a low-rank update of a missing base."""
+_FEWEST_JOINED = 2
+"""Members of a tree of distances."""
 _STRANGE = 1.8
 """Squared distance from which samples say nothing about a relation that the comparison found."""
 
@@ -100,6 +105,8 @@ class _Growth:
             place for place, member in enumerate(self.members) if place not in mixed and member.turned is None
         ]
         tree, joined, fit = self._joined(by_site, kept, draws)
+        found = [edge for edge in edges if edge is not None]
+        aside = self._off_the_line(found, mean_distances(by_site))
         return FamilyGrowth(
             family=Family(
                 members=tuple(member.name for member in self.members),
@@ -107,9 +114,12 @@ class _Growth:
                 newick=tree,
                 joined=joined,
                 four_point=fit,
-                notes=(say("tree-not-additive"),) if fit is not None and fit > _NO_TREE else (),
+                notes=(
+                    *((say("tree-not-additive"),) if fit is not None and fit > _NO_TREE else ()),
+                    *(say("tree-own-branch", model=name) for name in sorted(aside)),
+                ),
             ),
-            edges=follow([edge for edge in edges if edge is not None]),
+            edges=follow([_undirected(edge) if edge.parent in aside else edge for edge in found]),
         )
 
     # -- what is measured ------------------------------------------------------------------------------
@@ -388,6 +398,31 @@ class _Growth:
             pair=self.pairs.get(key),
         )
 
+    def _off_the_line(self, edges: Sequence[TreeEdge], distances: Floats) -> set[str]:
+        """Return members that hold the oldest rows, and cannot be where their relatives come from.
+
+        Whoever left the rows untouched holds those of the parent, as a low-rank update of a missing parent
+        does. A parent lies where the ways between its children meet; what lies on a branch of its own, as
+        far from that place as from its nearest relative, is a sibling.
+        """
+        number = {member.name: place for place, member in enumerate(self.members)}
+        below: dict[str, list[int]] = {}
+        for edge in edges:
+            if edge.parent is not None and edge.child is not None and _by_rows_alone(edge):
+                below.setdefault(edge.parent, []).append(number[edge.child])
+        found = set()
+        for name, children in below.items():
+            away = distances[number[name]]
+            near = sorted((one for one in children if away[one] > 0), key=away.__getitem__)
+            ways = [
+                float(away[near[0]] + away[other] - distances[near[0], other]) / 2
+                for other in near[1:]
+                if np.isfinite(distances[near[0], other])
+            ]
+            if ways and min(ways) >= _APART * away[near[0]]:
+                found.add(name)
+        return found
+
     # -- the tree of distances -------------------------------------------------------------------------
 
     def _joined(
@@ -399,9 +434,11 @@ class _Growth:
             missing = [int((~np.isfinite(distances[place, kept])).sum()) for place in kept]
             kept = [place for number, place in enumerate(kept) if number != int(np.argmax(missing))]
         names = tuple(self.members[place].name for place in kept)
-        if len(kept) < 3:
+        if len(kept) < _FEWEST_JOINED:
             return None, names, None
         held = distances[np.ix_(kept, kept)]
+        if len(kept) == _FEWEST_JOINED:
+            return newick(join_two(float(held[0, 1])), names, {}), names, None
         tree = join_neighbours(held)
         counted: Counter[frozenset[int]] = Counter()
         used = 0
@@ -412,6 +449,16 @@ class _Growth:
                 used += 1
         support = {split: counted[split] / max(1, used) for split in splits(tree, len(kept))}
         return newick(tree, names, support), names, four_point(held, self.seed)
+
+
+def _by_rows_alone(edge: TreeEdge) -> bool:
+    """Say whether nothing but rows names the direction of an edge."""
+    return {fact.kind for fact in edge.facts} == {"decayed-rows"}
+
+
+def _undirected(edge: TreeEdge) -> TreeEdge:
+    """Take a direction back that rests on rows alone."""
+    return replace(edge, parent=None, facts=()) if _by_rows_alone(edge) else edge
 
 
 def _circle(above: Mapping[int, Sequence[int]], place: int) -> set[int]:

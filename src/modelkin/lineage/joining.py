@@ -61,6 +61,11 @@ def join_neighbours(distances: Floats) -> Node:
     )
 
 
+def join_two(distance: float) -> Node:
+    """Join two leaves by one branch; where on it a root would be is not known, so it is put in the middle."""
+    return Node(children=[(Node(leaf=number), distance / 2) for number in (0, 1)])
+
+
 def splits(tree: Node, n: int) -> set[frozenset[int]]:
     """Return how inner branches split the leaves: the side without leaf 0."""
     found: set[frozenset[int]] = set()

@@ -81,7 +81,7 @@ class Family:
     middle: str
     """The reference member: chosen by facts on direction first, then by distance."""
     newick: str | None
-    """Neighbour joining on squared distances, with bootstrap support; None below three measured members."""
+    """Neighbour joining on squared distances, with bootstrap support; None below two measured members."""
     joined: tuple[str, ...]
     """The members in it."""
     four_point: float | None

@@ -6,6 +6,7 @@ the right, where there are no names.
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Iterator
 
 from modelkin.document.language import Language
@@ -17,8 +18,10 @@ from .markup import Html, element, joined
 
 _ROW, _LEFT, _TOP = 26, 14, 18
 _MOST_LETTERS = 30
-_LETTER, _BETWEEN = 7.2, 46
-"""Width of a letter, and what lies between the end of a name and the next column."""
+_BETWEEN = 46
+"""What lies between the end of a name and the next column."""
+_LETTER, _NARROW, _CAPITAL, _BROAD = 8.2, 5.4, 10.0, 13.0
+"""Widths of letters in the widest font that pages fall back to: names end before lines begin, in any font."""
 _NAME, _LANE, _BEND = 9, 12, 6
 """Where a name begins beside its dot; of lines at the right, the space for one, and its rounded corners."""
 
@@ -34,7 +37,7 @@ def _picture(family: Family, found: FamilyForest, language: Language) -> Html:
     columns = _columns(rows)
     places = {name: (columns[column], _TOP + row * _ROW) for name, (column, row) in rows.items()}
     height = _TOP + _ROW * len(family.members) + 6
-    right = max(_name_end(name, places) for name in places) + _LANE
+    right = max(_name_end(name, places) for name in places) + _LANE + _BEND
     lanes = _lanes([edge for edge in edges if _is_further(edge, edges)], rows)
     paths = [
         _path(edge, places)
@@ -90,8 +93,8 @@ def _columns(rows: dict[str, tuple[int, int]]) -> list[int]:
     """Return where each column begins and the last one ends: a column is as wide as its names."""
     begins = [_LEFT]
     for number in range(1 + max(column for column, _ in rows.values())):
-        letters = max(len(_shown(name)) for name, (column, _) in rows.items() if column == number)
-        begins.append(begins[-1] + round(letters * _LETTER) + _BETWEEN)
+        widest = max(_width(_shown(name)) for name, (column, _) in rows.items() if column == number)
+        begins.append(begins[-1] + widest + _BETWEEN)
     return begins
 
 
@@ -124,7 +127,20 @@ def _lanes(edges: list[TreeEdge], rows: dict[str, tuple[int, int]]) -> dict[Tree
 
 
 def _name_end(name: str, places: dict[str, tuple[int, int]]) -> int:
-    return places[name][0] + _NAME + round(len(_shown(name)) * _LETTER)
+    return places[name][0] + _NAME + _width(_shown(name))
+
+
+def _width(name: str) -> int:
+    """Return the most that a name takes; nothing measures letters here."""
+    return round(sum(map(_letter, name)))
+
+
+def _letter(letter: str) -> float:
+    if letter in "mwMW@%…" or unicodedata.east_asian_width(letter) in "WF":
+        return _BROAD
+    if letter in "fijlrtI-.,:;'|!()[]/ ":
+        return _NARROW
+    return _CAPITAL if letter.isupper() or not letter.isascii() else _LETTER
 
 
 def _path(edge: TreeEdge, places: dict[str, tuple[int, int]]) -> str:

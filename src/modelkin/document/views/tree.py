@@ -21,6 +21,9 @@ from modelkin.document.language import ENGLISH, Language
 from modelkin.lineage import FamilyForest
 from modelkin.lineage.tree_result import Family, TreeEdge
 
+_ABOUT_DIRECTIONS = ("tree-own-branch",)
+"""Notes on why no direction is named: they belong to the edges, not to the tree of distances."""
+
 
 def tree_view(
     found: FamilyForest, language: Language = ENGLISH, *, every_pair: bool = False
@@ -57,6 +60,9 @@ def _blocks(found: FamilyForest, language: Language, *, every_pair: bool) -> Ite
 def _family(found: FamilyForest, family: Family, language: Language) -> Iterator[Block]:
     inside = [edge for edge in found.edges if edge.first in family.members]
     yield _edges(inside, language)
+    for note in family.notes:
+        if note.code in _ABOUT_DIRECTIONS:
+            yield Paragraph(language.tell(note), "note")
     facts = [fact for edge in inside for fact in edge.facts]
     if facts:
         titles = [language.say(f"tree.{key}") for key in ("parent", "child", "why")]
@@ -66,7 +72,8 @@ def _family(found: FamilyForest, family: Family, language: Language) -> Iterator
         parts: list[Block] = [Code(family.newick)]
         if family.four_point is not None:
             parts.append(Paragraph(f"{language.say('tree.four_point')}: {family.four_point:.3f}"))
-        parts += [Paragraph(language.tell(note), "note") for note in family.notes]
+        about_tree = (note for note in family.notes if note.code not in _ABOUT_DIRECTIONS)
+        parts += [Paragraph(language.tell(note), "note") for note in about_tree]
         yield Section(title=language.say("tree.tree"), blocks=tuple(parts), closed=True)
 
 
