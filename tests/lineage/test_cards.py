@@ -21,7 +21,7 @@ from modelkin.document import claims_view, load_language, render_markdown, sarif
 from modelkin.document.results import schema
 from modelkin.lineage.cards import CardCheck, is_hub_id, left_out
 from modelkin.lineage.cards.beginnings import from_scratch
-from modelkin.lineage.cards.licences import known_licences
+from modelkin.lineage.cards.licences import accepted_licences, known_licences
 from modelkin.source import MemorySource
 
 FETCH = mk.CompareOptions(fetch=mk.FetchOptions(offline=True, use_store=False))
@@ -206,7 +206,45 @@ def test_a_licence_is_wider_where_it_leaves_something_out():
     assert left_out("cc-by-nc-4.0", "apache-2.0") == ()
     assert left_out("Apache-2.0", "MIT") == ()
     assert left_out("my-own", "mit") is None
+    assert left_out("gpl-3.0", "gpl-3.0") == ()
     assert all(name == name.lower() for name in known_licences())
+
+
+@pytest.mark.parametrize(
+    ("child", "parent", "missing"),
+    [
+        ("cc-by-sa-4.0", "gpl-3.0", ("share-alike",)),
+        ("gpl-2.0", "cc-by-sa-4.0", ("share-alike",)),
+        ("cc-by-nc-sa-4.0", "cc-by-sa-4.0", ("share-alike",)),
+        ("gpl-3.0", "agpl-3.0", ("share-alike",)),
+        # Creative Commons names it, and later versions are accepted.
+        ("gpl-3.0", "cc-by-sa-4.0", ()),
+        ("cc-by-sa-4.0", "cc-by-sa-3.0", ()),
+        ("gpl-3.0", "gpl-2.0", ()),
+        ("gpl-3.0", "mpl-2.0", ()),
+    ],
+)
+def test_the_same_terms_are_those_of_the_same_licence_or_of_one_that_it_accepts(child, parent, missing):
+    assert left_out(child, parent) == missing
+
+
+@pytest.mark.parametrize(
+    ("name", "status", "reason"),
+    [
+        ("finetune-light", "contradicted", "check-licence-derived"),
+        ("base", "supported", "check-licence-kept"),
+    ],
+)
+def test_a_licence_without_derivatives_is_kept_by_copies_only(name, status, reason):
+    child = card(base_model="org/base", license="cc-by-nd-4.0")
+    found = checked(model(name, child), base=model("base", card(license="cc-by-nd-4.0")))
+    (licence,) = (item for item in found.claims if item.kind == "licence")
+    assert (licence.status, licence.reason.code) == (status, reason)
+
+
+def test_every_licence_that_is_accepted_is_known():
+    accepted = accepted_licences()
+    assert {*accepted, *(name for names in accepted.values() for name in names)} <= known_licences().keys()
 
 
 def test_a_check_follows_its_schema(dishonest):
@@ -361,8 +399,8 @@ def test_a_known_base_is_used_for_an_adapter_and_proves_nothing_of_it(tmp_path):
 
 
 @pytest.mark.more
-def test_the_declared_base_of_an_adapter_is_contradicted_by_the_weights_it_was_put_on(tmp_path):
-    """It was put on a model of the same shapes that shares nothing with the one its config names."""
+def test_the_declared_base_of_an_adapter_is_not_contradicted_by_the_weights_it_was_put_on(tmp_path):
+    """The caller put it on a model of the same shapes that shares nothing with the one its config names."""
     rng = np.random.default_rng(1)
     module = "base_model.model.model.layers.0.self_attn.q_proj"
     sizes = {f"{module}.lora_A.weight": (4, 96), f"{module}.lora_B.weight": (96, 4)}
@@ -371,8 +409,8 @@ def test_the_declared_base_of_an_adapter_is_contradicted_by_the_weights_it_was_p
     found = mk.check_card(
         f"{adapter}::{ZOO / 'twin-1'}", replace(FETCH, depth="deep"), known={"org/base": model("base", "")}
     )
-    assert [(item.kind, item.status, item.conclusion) for item in found.claims] == [
-        ("adapter", "contradicted", "no-evidence")
+    assert [(item.kind, item.status, item.reason.code, item.conclusion) for item in found.claims] == [
+        ("adapter", "untestable", "check-adapter-on-other", "no-evidence")
     ]
 
 

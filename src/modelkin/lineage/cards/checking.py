@@ -20,7 +20,7 @@ from modelkin.progress import Progress, Silent
 from modelkin.source import ModelRef
 
 from .descents import is_hub_id
-from .licences import left_out
+from .licences import forbids_derivatives, left_out
 from .recipes import merge_status, recipe_status
 from .result import CardCheck, CheckedClaim, ClaimStatus
 from .scratch import Other, scratch_status
@@ -32,6 +32,15 @@ MOST_GENERATIONS = 4
 """Base, instruction-tuned, merged, quantised: cards seldom declare more."""
 _COPIES = ("copy", "precision-copy", "quantised-copy")
 _TRAINED = ("fine-tune", "low-rank")
+_DERIVED = (
+    *_TRAINED,
+    "depth-change",
+    "width-change",
+    "moe-upcycling",
+    "parts-replaced",
+    "vocabulary-change",
+)
+"""What no licence without derivatives allows to pass on; copies in other formats are no derivatives."""
 _SUPPORTS: Mapping[str, tuple[str, ...]] = {
     "quantized": ("quantised-copy", "precision-copy"),
     "finetune": _TRAINED,
@@ -210,6 +219,9 @@ class _CardRun:
         if status == "supported" and item.kind in ("parent", "adapter") and self._was_put_on_a_base():
             # What an adapter on a base shares with that base comes from being applied to it.
             return _claim(item, claim, "untestable", say("check-adapter-on-base"))
+        if status == "contradicted" and self._was_put_on_a_base():
+            # The weights are those of the base that was chosen for it, which says nothing about the adapter.
+            status, reason = "untestable", say("check-adapter-on-other")
         return _claim(item, claim, status, reason, found)
 
     def _was_put_on_a_base(self) -> bool:
@@ -334,7 +346,10 @@ class _CardRun:
             item = Statement(kind="licence", source="README.md: license", subject=name)
             claim = say("claims.licence", mine=mine or "-", name=name, theirs=theirs or "-")
             missing = left_out(mine, theirs) if mine and theirs else None
-            if missing is None:
+            if theirs and forbids_derivatives(theirs) and found.relation.kind in _DERIVED:
+                reason = say("check-licence-derived", kind=say(f"relation.{found.relation.kind}"))
+                yield _claim(item, claim, "contradicted", reason, found)
+            elif missing is None:
                 yield _claim(item, claim, "untestable", say("check-licence-unknown"), found)
             elif missing:
                 words = tuple(say(f"licence.{word}") for word in missing)
