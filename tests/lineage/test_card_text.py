@@ -84,6 +84,7 @@ CLAIMS = [
     "A 7B model, pre-trained on 2T tokens from scratch",
     "The model was pretrained from scratch on text.",
     "This model was trained entirely from scratch by Acme.",
+    "This model was trained from scratch by us.",
     "This is not a fine-tune: it was trained from scratch.",
     "It is not fine-tuned but trained from scratch.",
     "The model is not derived from any other model and was trained from scratch.",

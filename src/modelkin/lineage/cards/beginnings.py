@@ -75,7 +75,7 @@ _OTHERS = words_of(
 """Before a noun: it is not, or need not be, the model of the card."""
 _ASIDE = re.compile(
     r"\b(?:baselines?|comparison|ablations?|myths?|misconception|assumed|believed|claims?|earlier|previous\w*|"
-    r"former|first version|by us|also trained)\b"
+    r"former|first version|(?:tun|adapt)ed(?: \w+){0,2} by us|also trained)\b"
     r"|\bwe (?:then |further )?(?:fine-?)?tun|\?\s*$|\bfor\b.*\bonly\b",
     re.IGNORECASE,
 )
