@@ -121,7 +121,7 @@ def test_a_report_is_verified_in_korean(run, tmp_path):
     assert "ranges" in told
     (tmp_path / "r" / "REPORT.md").write_text("")
     _, told, _ = run("verify", str(tmp_path / "r"), "--lang", "ko")
-    assert "REPORT.md이(가) 바뀜" in told
+    assert "REPORT.md가 바뀜" in told
 
 
 @pytest.mark.parametrize(
@@ -160,7 +160,7 @@ def test_errors_are_told_in_korean_and_have_a_code(run, command, code, told, adv
 @pytest.mark.parametrize(
     ("command", "code", "told"),
     [
-        ("compare demo:base", "problem.usage-missing", "오류: 'BASE'이(가) 없음"),
+        ("compare demo:base", "problem.usage-missing", "오류: 'BASE'가 없음"),
         (
             "compare demo:base demo:base --dept quick",
             "problem.usage-no-option",
@@ -200,7 +200,7 @@ def test_an_unknown_command_is_told_in_korean(run, monkeypatch):
     assert status == 2
     *_, head, hint = beside.splitlines()
     assert head == "오류: 그런 명령이 없음: 'comparr'"
-    assert hint == "도움말: compare을(를) 뜻하셨습니까?"
+    assert hint == "도움말: compare를 뜻하셨습니까?"
     assert ENGLISH_WORDS.findall(beside) == []
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
 
+from modelkin.document import particles
 from modelkin.errors import UsageError
 from modelkin.message import Message, Phrase, Value, say
 
@@ -23,7 +24,7 @@ class Language:
 
     def say(self, key: str, **values: str) -> str:
         """Return a text with its placeholders filled."""
-        return self.texts[key].format_map(values)
+        return self._filled(key, values)
 
     def of(self, table: str) -> Callable[..., str]:
         """Return `say` for the keys of one table; an empty key (a column without a title) has no text."""
@@ -43,7 +44,11 @@ class Language:
         values = {name: self._shown(value) for name, value in message.values}
         if values.get("n") == 1 and f"{key}-one" in self.texts:
             key = f"{key}-one"
-        return self.texts[key].format_map(values)
+        return self._filled(key, values)
+
+    def _filled(self, key: str, values: Mapping[str, object]) -> str:
+        text = self.texts[key]
+        return particles.filled(text, values) if self.code == "ko" else text.format_map(values)
 
     def wording(self, text: str) -> str:
         """Return words of a figure in this language; a name stays as it is."""
