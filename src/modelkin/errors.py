@@ -194,10 +194,10 @@ def not_written(where: str, what: str | Message, error: OSError) -> OutputError 
 
     `what` is a name or a message, and empty if `where` says it.
     """
-    from modelkin.message import say
+    from modelkin.message import said_by, say
 
     kind = OutputError if error.errno in _NO_ROOM else UsageError
-    why = error.strerror or str(error)
+    why = said_by(error)
     if not what:
         return kind(where, say("problem.not-written", why=why))
     return kind(where, say("problem.part-not-written", what=what, why=why))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Union
@@ -132,6 +134,44 @@ def _shown(value: object) -> str:
 def told(error: ModelkinError) -> Message:
     """Return an error as a message, for a report that continues without what failed."""
     return say("error.said", where=error.place or "modelkin", problem=error.said)
+
+
+_SYSTEM = {
+    errno.ENOENT: "problem.os-no-file",
+    errno.EACCES: "problem.os-no-permission",
+    errno.EPERM: "problem.os-not-permitted",
+    errno.ENOSPC: "problem.os-no-space",
+    errno.EDQUOT: "problem.os-quota",
+    errno.EROFS: "problem.os-read-only",
+    errno.EISDIR: "problem.os-directory",
+    errno.ENOTDIR: "problem.os-no-directory",
+    errno.ENOTEMPTY: "problem.os-not-empty",
+    errno.EEXIST: "problem.os-exists",
+    errno.ENAMETOOLONG: "problem.os-long-name",
+    errno.EMFILE: "problem.os-many-files",
+    errno.EFBIG: "problem.os-large-file",
+    errno.EIO: "problem.os-input-output",
+    errno.EBUSY: "problem.os-busy",
+    errno.ELOOP: "problem.os-links",
+    errno.EINVAL: "problem.os-argument",
+    errno.ENOMEM: "problem.os-memory",
+    errno.ETIMEDOUT: "problem.os-timeout",
+    errno.ECONNREFUSED: "problem.os-refused",
+    errno.ECONNRESET: "problem.os-reset",
+}
+"""What operating systems say most often. English texts are what Linux says."""
+
+
+def said_by(error: BaseException) -> Message:
+    """Return what an error says: ours as their messages, those of others in their words, quoted."""
+    if isinstance(error, Refusal):
+        return error.reason
+    if isinstance(error, ModelkinError):
+        return told(error) if error.place else error.said
+    if isinstance(error, OSError) and error.errno in _SYSTEM and error.strerror == os.strerror(error.errno):
+        return say(_SYSTEM[error.errno])
+    words = (isinstance(error, OSError) and error.strerror) or str(error) or type(error).__name__
+    return say("quoted", text=words)
 
 
 class Refusal(ValueError):

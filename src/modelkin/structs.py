@@ -17,7 +17,7 @@ from msgspec import Struct
 from msgspec import inspect as declared
 
 from modelkin.errors import SpecError
-from modelkin.message import Message, Refusal, say
+from modelkin.message import Message, Refusal, said_by, say
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -131,7 +131,7 @@ def inside(step: str) -> Iterator[None]:
         yield
     except ValueError as error:
         refused = (
-            error if isinstance(error, Refused) else Refused(said=say("problem.file-odd", why=str(error)))
+            error if isinstance(error, Refused) else Refused(said=say("problem.file-odd", why=said_by(error)))
         )
         refused.inside = joined(step, refused.inside)
         raise refused from None
@@ -170,7 +170,7 @@ def refusal(error: msgspec.ValidationError, value: Any, kind: object) -> Refused
     if isinstance(error.__cause__, Refused):
         refused = error.__cause__
     elif error.__cause__ is not None:
-        refused = Refused(said=say("problem.file-odd", why=str(error.__cause__)))
+        refused = Refused(said=say("problem.file-odd", why=said_by(error.__cause__)))
     elif field and field[1] == "missing required":
         refused = missing(field[2])
     elif field:

@@ -15,7 +15,7 @@ from modelkin.comparison.case import weight_digests
 from modelkin.comparison.record import RangeRecord
 from modelkin.document import LANGUAGES, document_files
 from modelkin.errors import FormatError, ModelkinError, NotFound, UsageError
-from modelkin.message import Message, joined, say, told
+from modelkin.message import Message, joined, said_by, say, told
 from modelkin.model import Model, open_model
 from modelkin.options import READING, CompareOptions, FetchOptions
 from modelkin.progress import Progress
@@ -96,7 +96,7 @@ def _part(name: str, problems: list[Message], fine: Message) -> VerifiedPart:
 def _error(error: Exception) -> Message:
     if isinstance(error, ModelkinError):
         return told(error)
-    return say("verify-unreadable", file="comparison.json", why=str(error))
+    return say("verify-unreadable", file="comparison.json", why=said_by(error))
 
 
 def _files(folder: Path) -> VerifiedPart:
@@ -105,7 +105,7 @@ def _files(folder: Path) -> VerifiedPart:
         listed = strict_object((folder / "manifest.json").read_bytes())["files"]
         digests = {name: item["sha256"] for name, item in listed.items()}  # type: ignore[attr-defined]
     except (JsonRefused, LookupError, TypeError, AttributeError) as error:
-        why = say("verify-unreadable", file="manifest.json", why=str(error))
+        why = say("verify-unreadable", file="manifest.json", why=said_by(error))
         return VerifiedPart(name="files", status="failed", text=why)
     problems = []
     for name, digest in digests.items():

@@ -153,7 +153,9 @@ def _access(host: str, token_file: Path | None) -> ServeAccess:
         try:
             token = token_file.read_text(encoding="utf-8").strip()
         except (OSError, UnicodeDecodeError) as error:
-            raise UsageError(str(token_file), say("problem.unreadable", why=type(error).__name__)) from None
+            raise UsageError(
+                str(token_file), say("problem.unreadable", why=say("quoted", text=type(error).__name__))
+            ) from None
     return ServeAccess(host=host, token=token)
 
 
@@ -166,5 +168,5 @@ def _about(path: Path | None) -> dict[str, AboutModel]:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(str(path), say("problem.unreadable", why=str(error))) from error
+        raise UsageError(str(path), say("problem.unreadable", why=say("quoted", text=str(error)))) from error
     return read_about(text, where=str(path))

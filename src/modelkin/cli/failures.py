@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TextIO
 import click
 
 from modelkin.errors import ModelkinError, OutputError, SourceError
-from modelkin.message import Message, say
+from modelkin.message import Message, said_by, say
 
 from .options import locale_language
 from .usage import show, usage_problem
@@ -61,7 +61,7 @@ def _lost() -> OutputError | None:
         if isinstance(error, BrokenPipeError):
             return None  # the reader has seen enough
         _drop(sys.stdout)
-        return OutputError(say("part.standard-output"), say("problem.not-printed", why=_reason(error)))
+        return OutputError(say("part.standard-output"), say("problem.not-printed", why=said_by(error)))
     return None
 
 
@@ -94,7 +94,7 @@ def _run(command: click.Command) -> int:
     except OSError as error:
         # Errors in reading models have their own types: what is left comes from writing.
         where = str(error.filename) if error.filename else say("part.writing")
-        return _told(OutputError(where, say("problem.os", why=_reason(error)), hint=say("hint.room")))
+        return _told(OutputError(where, say("problem.os", why=said_by(error)), hint=say("hint.room")))
     except Exception as error:
         if isinstance(error, RuntimeError) and _NO_THREAD in str(error):
             return _told(SourceError(say("part.reading"), say("problem.no-threads"), hint=say("hint.later")))
@@ -150,10 +150,6 @@ def _as_json(
         written = written | {"problem": words}
     with suppress(OSError, ValueError):
         click.echo(to_json(written).encode("utf-8"))
-
-
-def _reason(error: Exception) -> str:
-    return (isinstance(error, OSError) and error.strerror) or str(error) or type(error).__name__
 
 
 def say_beside(text: str) -> None:

@@ -14,7 +14,7 @@ import click
 from modelkin.cli.options import fetch_options, out_option, output_options
 from modelkin.cli.usage import Misused
 from modelkin.errors import FormatError, NotFound
-from modelkin.message import say
+from modelkin.message import said_by, say
 
 if TYPE_CHECKING:
     from modelkin.casework.lab import NormsOptions, VectorPair
@@ -122,7 +122,7 @@ def _text_of(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except OSError as error:
-        raise NotFound(str(path), say("problem.unreadable", why=error.strerror or str(error))) from error
+        raise NotFound(str(path), say("problem.unreadable", why=said_by(error))) from error
     except UnicodeDecodeError as error:
         raise FormatError(str(path), say("problem.utf8-text")) from error
 

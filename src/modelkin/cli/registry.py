@@ -214,7 +214,7 @@ def saved_fingerprint(name: str) -> Fingerprint | None:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(name, say("problem.unreadable", why=str(error))) from error
+        raise UsageError(name, say("problem.unreadable", why=say("quoted", text=str(error)))) from error
     if name.endswith(".index.json"):
         return None
     return fingerprint_from_json(text, where=name)

@@ -20,7 +20,7 @@ from pathlib import PurePath
 from typing import Any, Literal, NoReturn, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from modelkin.errors import FormatError, UsageError
-from modelkin.message import Message, coded, message_of, say
+from modelkin.message import Message, Refusal, coded, message_of, said_by, say
 
 _Record = TypeVar("_Record")
 
@@ -117,7 +117,7 @@ def parse(text: str, where: str) -> object:
             parse_float=_finite_number,
         )
     except (ValueError, RecursionError) as error:
-        raise FormatError(where, say("problem.no-json", why=str(error))) from error
+        raise FormatError(where, say("problem.no-json", why=said_by(error))) from error
 
 
 def from_json(kind: type[_Record], text: str, *, where: str, hint: Message | None = None) -> _Record:
@@ -309,23 +309,23 @@ def _shown(value: object) -> str:
 
 def _whole_number(digits: str) -> int:
     if len(digits) > _MOST_DIGITS:
-        raise ValueError(f"a number has {len(digits)} digits, at most {_MOST_DIGITS} are read")
+        raise Refusal(say("problem.number-digits", n=len(digits), most=_MOST_DIGITS))
     return int(digits)
 
 
 def _finite_number(text: str) -> float:
     number = float(text)
     if not math.isfinite(number):
-        raise ValueError(f"{text[:40]} is no finite number")
+        raise Refusal(say("problem.number-infinite", number=text[:40]))
     return number
 
 
 def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
     found = dict(pairs)
     if len(found) != len(pairs):
-        raise ValueError("an object names a key twice")
+        raise Refusal(say("problem.key-named-twice"))
     return found
 
 
 def _no_number(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no number")
+    raise Refusal(say("problem.no-number-called", name=name))

@@ -16,7 +16,7 @@ from xml.sax.saxutils import escape
 import numpy as np
 
 from modelkin.errors import UsageError, not_written
-from modelkin.message import say
+from modelkin.message import said_by, say
 
 from ._alt import alt_of
 from ._figure import Animation, Figure
@@ -185,9 +185,7 @@ def _place(folder: str | os.PathLike[str], name: str) -> Path:
     try:
         place.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UsageError(
-            str(place), say("problem.folder-not-made", why=error.strerror or str(error))
-        ) from error
+        raise UsageError(str(place), say("problem.folder-not-made", why=said_by(error))) from error
     return place
 
 

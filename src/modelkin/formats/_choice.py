@@ -72,7 +72,7 @@ def named_by_config(
     path = posixpath.normpath(named)
     if path in odd_names:
         raise UnsupportedFormat(
-            "config.json", say("problem.named-weights", name=quoted(named, 80), why=str(path_problem(path)))
+            "config.json", say("problem.named-weights", name=quoted(named, 80), why=path_problem(path))
         )
     usable = is_safetensors(named) or named == ADAPTER_FILES[1]
     if not usable or path_problem(path) or path not in files:

@@ -22,7 +22,7 @@ from modelkin._version import __version__
 from modelkin.errors import FormatError, ModelkinError, NotFound, UsageError
 from modelkin.fingerprint import Fingerprint
 from modelkin.fingerprint.recipe import CODE_BYTES, RECIPE
-from modelkin.message import Message, say
+from modelkin.message import Message, said_by, say
 from modelkin.untrusted import JsonRefused, strict_object
 
 from .coarse import TILE_ROWS, tiled
@@ -180,7 +180,7 @@ class Registry:
         except FileNotFoundError as error:
             raise FormatError(self.place.name, say("problem.segment-missing", name=name)) from error
         except OSError as error:
-            raise FormatError(where, say("problem.unreadable", why=error.strerror or str(error))) from error
+            raise FormatError(where, say("problem.unreadable", why=said_by(error))) from error
         if opened.n_rows != commit.n_rows:
             with opened:
                 raise FormatError(where, say("problem.segment-rows", n=commit.n_rows, m=opened.n_rows))
@@ -245,9 +245,7 @@ class Registry:
         except FileNotFoundError as error:
             raise FormatError(commit.segment, say("problem.is-missing")) from error
         except OSError as error:
-            raise FormatError(
-                commit.segment, say("problem.unreadable", why=error.strerror or str(error))
-            ) from error
+            raise FormatError(commit.segment, say("problem.unreadable", why=said_by(error))) from error
         if _digest(data) != commit.digest:
             raise FormatError(commit.segment, say("problem.segment-bytes"))
         with SegmentFile(data, commit.segment) as segment:
@@ -378,7 +376,7 @@ def open_registry(where: str) -> Registry:
     except JsonRefused as error:
         raise FormatError(f"{place.name}/{_ABOUT}", say("problem.expected-object")) from error
     except OSError as error:
-        raise UsageError(place.name, say("problem.unreadable", why=error.strerror or str(error))) from error
+        raise UsageError(place.name, say("problem.unreadable", why=said_by(error))) from error
     schema = about.get("schema")
     if schema != REGISTRY_SCHEMA:
         raise FormatError(
@@ -411,9 +409,7 @@ def _read_log(place: RegistryPlace, known: tuple[RegistryCommit, ...] = ()) -> t
     try:
         texts = place.read_all(names)
     except OSError as error:
-        raise FormatError(
-            f"{place.name}/log", say("problem.log-unreadable", why=error.strerror or str(error))
-        ) from error
+        raise FormatError(f"{place.name}/log", say("problem.log-unreadable", why=said_by(error))) from error
     read = zip(numbers[len(known) :], names, texts, strict=True)
     return (*known, *(_commit(place, number, name, text) for number, name, text in read))
 

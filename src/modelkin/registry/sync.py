@@ -11,7 +11,7 @@ from pathlib import Path
 
 from modelkin.errors import AccessDenied, FormatError, ModelkinError, NotFound, UsageError
 from modelkin.fingerprint import fingerprint_model
-from modelkin.message import Message, say, told
+from modelkin.message import Message, said_by, say, told
 from modelkin.model import Model, open_model
 from modelkin.options import FetchOptions
 from modelkin.progress import Progress, Silent
@@ -259,9 +259,7 @@ def targets_of_folder(folder: Path) -> Iterator[SyncTarget]:
     try:
         entries = sorted(folder.iterdir())
     except OSError as error:
-        raise NotFound(
-            str(folder), say("problem.folder-unreadable", why=error.strerror or str(error))
-        ) from error
+        raise NotFound(str(folder), say("problem.folder-unreadable", why=said_by(error))) from error
     for item in entries:
         if (item.is_dir() and (item / "config.json").is_file()) or (
             item.is_file() and item.suffix in (".gguf", ".safetensors")

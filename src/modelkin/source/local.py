@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import final
 
 from modelkin.errors import AccessDenied, ChangedWhileReading, NotFound, SourceError, WrongBytes
-from modelkin.message import say
+from modelkin.message import said_by, say
 from modelkin.untrusted import path_problem
 
 from .interface import ByteBudget, FileInfo, Location, Source
@@ -249,6 +249,4 @@ def _translated(where: str) -> Iterator[None]:
     except PermissionError as error:
         raise AccessDenied(where, say("problem.may-not-read"), hint=say("hint.owner")) from error
     except OSError as error:
-        raise SourceError(
-            where, say("problem.reading-failed", why=error.strerror or type(error).__name__)
-        ) from error
+        raise SourceError(where, say("problem.reading-failed", why=said_by(error))) from error

@@ -30,7 +30,7 @@ from pathlib import Path
 import filelock
 
 from modelkin.errors import SourceError
-from modelkin.message import say
+from modelkin.message import said_by, say
 from modelkin.options import MIB
 from modelkin.untrusted import strict_json
 
@@ -207,7 +207,7 @@ class RangeStore:
         except filelock.Timeout as error:
             raise SourceError(str(self.root), say("problem.store-busy")) from error
         except OSError as error:
-            raise SourceError(str(self.root), say("problem.store-not-cleared", why=error.strerror)) from error
+            raise SourceError(str(self.root), say("problem.store-not-cleared", why=said_by(error))) from error
         with self._lock:
             self._until_count = 0
         after = self.info()

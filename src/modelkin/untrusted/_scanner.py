@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import Final, NoReturn
 
 from modelkin.errors import FormatError
-from modelkin.message import Message, say
+from modelkin.message import Message, said_by, say
 
 from ._json import MAX_DEPTH, strict_json
 from ._shown import quoted
@@ -200,5 +200,5 @@ class Scanner:
             # Finds escaped halves of surrogate pairs, which could be neither written nor shown later.
             json.dumps(loaded, ensure_ascii=False).encode("utf-8")
         except ValueError as error:
-            self.fail(say("problem.json-invalid", what=what, why=quoted(str(error))))
+            self.fail(say("problem.json-invalid", what=what, why=said_by(error)))
         return loaded

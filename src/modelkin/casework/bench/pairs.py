@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Literal
 
 from modelkin.errors import StudyError, UsageError
-from modelkin.message import say
+from modelkin.message import said_by, say
 
 COLUMNS = ("source", "model_a", "model_b", "label", "relation", "note")
 PUBLIC = "public"
@@ -61,7 +61,7 @@ def read_pairs(place: str) -> tuple[LabelledPair, ...]:
             data = file.read(_MOST_BYTES + 1)
     except OSError as error:
         hint = say("hint.public-pairs", names=(PUBLIC, *(f"{PUBLIC}:{name}" for name in public_sources())))
-        raise UsageError(place, say("problem.pairs-unread", why=error.strerror), hint=hint) from error
+        raise UsageError(place, say("problem.pairs-unread", why=said_by(error)), hint=hint) from error
     if len(data) > _MOST_BYTES:
         raise StudyError(place, say("problem.most-bytes", most=_MOST_BYTES))
     return parse_pairs(data, where=place)

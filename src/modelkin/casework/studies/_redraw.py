@@ -13,7 +13,7 @@ from modelkin.document import LANGUAGES, Language, load_language
 from modelkin.document.codec import Reader
 from modelkin.errors import FormatError, ModelkinError, NotFound
 from modelkin.figures import Animation, Format, alt_of, animate, draw
-from modelkin.message import Message, say, told
+from modelkin.message import Message, said_by, say, told
 from modelkin.options import FetchOptions
 from modelkin.untrusted import JsonRefused, strict_object
 
@@ -86,9 +86,7 @@ def _file(root: Path, name: str, limit: int) -> bytes:
             return file.read(limit + 1)
     except OSError as error:
         hint = say("hint.study-folder")
-        raise NotFound(
-            str(path), say("problem.unreadable", why=error.strerror or str(error)), hint=hint
-        ) from error
+        raise NotFound(str(path), say("problem.unreadable", why=said_by(error)), hint=hint) from error
 
 
 def _manifest(root: Path) -> Mapping[str, Any]:
@@ -96,7 +94,7 @@ def _manifest(root: Path) -> Mapping[str, Any]:
     try:
         found = strict_object(data, as_python_writes=True)
     except JsonRefused as error:
-        raise FormatError(str(root / _MANIFEST), say("problem.no-manifest", why=str(error))) from error
+        raise FormatError(str(root / _MANIFEST), say("problem.no-manifest", why=error.reason)) from error
     if found.get("schema") != SCHEMA:
         raise FormatError(
             str(root / _MANIFEST),

@@ -12,7 +12,7 @@ from msgspec import Meta
 from msgspec.structs import asdict, replace
 
 from modelkin.errors import NotFound, StudyError
-from modelkin.message import say
+from modelkin.message import said_by, say
 from modelkin.structs import Fields, Refused
 from modelkin.untrusted import YamlRefused, strict_yaml
 
@@ -177,9 +177,7 @@ def _data(name_or_file: str) -> bytes:
             with path.open("rb") as file:
                 return file.read(MAX_BYTES + 1)
     except OSError as error:
-        raise StudyError(
-            name_or_file[:200], say("problem.unreadable", why=error.strerror or str(error))
-        ) from error
+        raise StudyError(name_or_file[:200], say("problem.unreadable", why=said_by(error))) from error
     raise NotFound(
         name_or_file[:200],
         say("problem.no-study"),

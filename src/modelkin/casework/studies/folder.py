@@ -19,7 +19,7 @@ import numpy.typing as npt
 from modelkin.describe.measures import MeasureTable, table_from_csv, table_to_csv
 from modelkin.document import to_json
 from modelkin.errors import FormatError, UsageError, not_written
-from modelkin.message import say
+from modelkin.message import said_by, say
 from modelkin.untrusted import cell_text, csv_text
 
 FILE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,80}(?:/[A-Za-z0-9_][A-Za-z0-9_.-]{0,80}){0,4}")
@@ -55,9 +55,7 @@ class Folder:
         try:
             self.root.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise UsageError(
-                str(self.root), say("problem.cannot-make", why=error.strerror or str(error))
-            ) from error
+            raise UsageError(str(self.root), say("problem.cannot-make", why=said_by(error))) from error
 
     # -- writing ---------------------------------------------------------------------------------------
 
