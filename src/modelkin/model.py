@@ -58,11 +58,11 @@ HELD_FILES = ("tokenizer.json", "tokenizer_config.json")
 """Files that can be embedded in a weight file."""
 
 _PLACES = {
-    "hub": "Hugging Face Hub,",
-    "local": "local path",
-    "http": "web server,",
-    "fsspec": "object store,",
-    "memory": "in memory,",
+    "hub": "place.hub",
+    "local": "place.local",
+    "http": "place.http",
+    "fsspec": "place.fsspec",
+    "memory": "place.memory",
 }
 
 
@@ -101,12 +101,18 @@ class Model:
             self._adapter.fetcher.close()
         self._own_fetcher.close()
 
-    def describe(self) -> str:
-        """Say where the model was found: a Hub id and a folder can be spelt alike."""
+    @property
+    def found_at(self) -> Message:
+        """Where the model was found: a Hub id and a folder can be spelt alike."""
         location = self.location
-        commit = f" at commit {location.revision[:12]}" if location.revision else ""
-        place = f"{_PLACES[location.kind]} {location.origin}{commit}"
-        return place if location.ref == location.origin else f"{location.ref}: {place}"
+        place = say(_PLACES[location.kind], origin=location.origin)
+        if location.revision:
+            place = say("place.at-commit", place=place, commit=location.revision[:12])
+        return place if location.ref == location.origin else say("place.of", ref=location.ref, place=place)
+
+    def describe(self) -> str:
+        """Say in English where the model was found."""
+        return str(self.found_at)
 
     # -- what it is ------------------------------------------------------------------------------------
 
@@ -329,7 +335,9 @@ class Model:
         if info is None or info.size == 0:
             return b""
         start = ByteRange(0, min(info.size, limit))
-        return bytes(self.fetcher.fetch({name: [start]}, task=f"reading {name}").view(name, start))
+        return bytes(
+            self.fetcher.fetch({name: [start]}, task=say("step-reading-file", name=name)).view(name, start)
+        )
 
     def _held(self, name: str) -> bytes | None:
         """Return a file that is embedded in the weight file.

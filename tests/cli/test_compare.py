@@ -173,12 +173,12 @@ def test_one_line_of_status_says_the_step_and_never_more_bytes_than_wanted(monke
     monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
     with Output() as output:
         output.count(1, 2, say("step-opening"))
-        output.start("reading", 3_000_000)
-        output.start("reading", 2_000_000)  # of the other model, at the same time
+        output.start(say("step-reading"), 3_000_000)
+        output.start(say("step-reading"), 2_000_000)  # of the other model, at the same time
         output.advance(4_000_000)
         assert output.status.text() == "opening 1/2 · reading 4.0/5.0 MB · 0 s"
         output.advance(1_000_000)
-        output.start("reading", None)
+        output.start(say("step-reading"), None)
         output.advance(2_500_000)
         output.note(say("step-control", model="[red]control"))
         assert output.status.text() == "comparing with the control [red]control · 7.5 MB read · 0 s"
@@ -194,7 +194,7 @@ def test_where_there_is_no_terminal_steps_are_lines(capsys):
     with Output() as output:
         output.count(1, 2, say("step-opening"))
         output.note(say("step-maps"))
-        output.start("reading", 10)
+        output.start(say("step-reading"), 10)
     assert capsys.readouterr().err == "comparing all layers with all layers\n"
 
 

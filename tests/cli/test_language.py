@@ -1,10 +1,10 @@
 """The language of the terminal: asked for, or that of the locale."""
 
 import json
-import re
 
 import jsonschema
 import pytest
+from tests.document.korean import TERMS, foreign
 from tests.places import ZOO
 
 from modelkin.cli.options import locale_language
@@ -54,8 +54,6 @@ def test_the_list_of_studies_is_told_in_korean(run):
     assert run("study", "list", "--lang", "ko", "--json") == run("study", "list", "--json")
 
 
-ENGLISH_WORDS = re.compile(r"(?:\b[a-z]{2,}\b[,;:]? ){2}[a-z]{2,}\b")
-"""Three words in a row: names of tensors, formats and options stand alone."""
 IN_KOREAN = {
     "inspect demo:base": "아키텍처",
     "inspect demo:moe-base --tensors": "텐서",
@@ -65,6 +63,8 @@ IN_KOREAN = {
     "repositories demo:twin-1 demo:base": "읽는 법",
     "matrix demo:twin-1 demo:base --baseline all": "기준선",
     "diff demo:finetune-light demo:base": "미세 조정",
+    "compare demo:continued demo:base -v": "공유",
+    "lab cosines": "정규화",
     "merge demo:continued demo:base demo:finetune-light": "가중치",
     "tree demo:base demo:twin-1 demo:finetune-light": "방향에 대한 사실",
     "check demo:base": "검정",
@@ -87,6 +87,8 @@ def registry(tmp_path_factory):
     return tmp_path_factory.mktemp("registry") / "r"
 
 
+PIECES = {"ght", "ight"}
+"""Of a name that a narrow column cuts."""
 LONGER = ("registry", "scan", "diff", "merge", "tree")
 
 
@@ -106,9 +108,8 @@ def test_every_command_speaks_korean(command, run, registry, tmp_path):
     status, told, beside = run(*words, "--lang", "ko")
     assert status == 0, beside
     assert IN_KOREAN[command] in told
-    known = ("Llama and look-alikes", "출판물")  # a name, and titles of papers
-    lines = [line for line in told.splitlines() if not any(name in line for name in known)]
-    assert [line for line in lines if ENGLISH_WORDS.search(line)] == []
+    lines = [line for line in (told + beside).splitlines() if "출판물" not in line]  # titles of papers
+    assert foreign(lines, TERMS | PIECES) == []
 
 
 def test_a_report_is_verified_in_korean(run, tmp_path):
@@ -149,7 +150,7 @@ def test_errors_are_told_in_korean_and_have_a_code(run, command, code, told, adv
     head, hint = korean.splitlines()[-2:]
     assert head.startswith(told)
     assert hint.startswith(advice)
-    assert ENGLISH_WORDS.findall(head) == []
+    assert foreign([head]) == []
     document = json.loads(english[1])
     assert document["problem_code"] == code
     assert document["exit_code"] == status == english[0]
@@ -201,7 +202,7 @@ def test_an_unknown_command_is_told_in_korean(run, monkeypatch):
     *_, head, hint = beside.splitlines()
     assert head == "오류: 그런 명령이 없음: 'comparr'"
     assert hint == "도움말: compare를 뜻하셨습니까?"
-    assert ENGLISH_WORDS.findall(beside) == []
+    assert foreign(beside.splitlines(), TERMS | {"compare"}) == []
 
 
 def test_a_study_that_breaks_its_rules_is_refused_in_korean(run, tmp_path):
@@ -211,4 +212,4 @@ def test_a_study_that_breaks_its_rules_is_refused_in_korean(run, tmp_path):
     )
     assert status == 4
     assert "이름별 항목" in beside
-    assert ENGLISH_WORDS.findall(beside) == []
+    assert foreign(beside.splitlines(), TERMS | {"models"}) == []

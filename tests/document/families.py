@@ -79,6 +79,8 @@ FAMILIES: dict[str, tuple[Family, ...]] = {
     "methods.{}.defeated_by": (Family(load_cards(), whole=True),),
     "reference.{}.{}": (Family(load_reference_cards()),),
     "field.{}": (Family({field.name for field in known_fields().values()}, whole=True),),
+    "measures.{}.title": (Family(MEASURES, whole=True),),
+    "which-norm.{}": (Family(("input", "post-attention"), whole=True),),
     "measures.{}.meaning": (Family(MEASURES, whole=True),),
     "measures.{}.cannot_say": (Family(MEASURES, whole=True),),
     "fault.{}": (Family([str(fault.name).lower() for fault in Fault]),),

@@ -26,9 +26,13 @@ class Texts(HTMLParser):
         super().__init__()
         self.open = [""]
         self.found = []
+        self.goes_on = False
         self.feed(page)
 
     def handle_starttag(self, tag, attrs):
+        if tag == "wbr":  # a name goes on
+            self.goes_on = True
+            return
         self.open += [tag] if tag not in {"meta", "img", "br"} else []
         self.found += [value for name, value in attrs if name in ("data-note", "title", "aria-label", "alt")]
 
@@ -36,6 +40,10 @@ class Texts(HTMLParser):
         self.open.pop()
 
     def handle_data(self, data):
+        if self.goes_on:
+            self.found[-1:] = ["".join((*self.found[-1:], data))]
+            self.goes_on = False
+            return
         self.found += [data] if self.open[-1] not in ("script", "style", "code") else []
 
 
@@ -66,3 +74,29 @@ def _texts(value: object) -> Iterator[str]:
         for name in value.__struct_fields__:
             if name != "alt":
                 yield from _texts(getattr(value, name))
+
+
+TERMS = frozenset(
+    (
+        *("rho", "ulp", "ulps", "norm", "expert", "value", "scale", "config", "cos"),
+        *("modelkin", "safetensors", "transformers", "fsspec", "mergekit", "repr"),
+        *("peft", "onnx", "python", "numpy", "matplotlib"),
+        *("true", "false", "null", "architectures"),  # in configs
+        *("quick", "standard", "deep", "shared"),  # depths and conclusions, as options take them
+        *("embedding", "router", "gate", "down", "head"),  # roles
+        *("cosine", "pearson", "spearman"),  # measures
+        *("llama", "mixtral", "bert"),  # families
+        *("anchors", "mdir", "awm", "pdf", "spectra", "reef", "logits", "behaviour"),  # published methods
+        *("linear", "slerp", "ties", "dare", "della", "breadcrumbs", "sce"),  # methods of merging
+    )
+)
+"""Names, and words that Korean engineers write in Latin letters too."""
+_QUOTED = re.compile(r"“[^”]*”|'[^']*'|`[^`]*`|\"[^\"]*\"")
+_REFERENCE = re.compile(r"\b[a-z]+:[\w./-]+")
+_SMALL = re.compile(r"(?<![A-Za-z])[a-z]{3,}(?![A-Za-z])")
+
+
+def foreign(texts, terms=TERMS):
+    """Return every English word that is left in texts; names, quotes and the terms are none."""
+    bare = (NAME.sub("~", _REFERENCE.sub("~", _QUOTED.sub("~", KNOWN.sub("~", text)))) for text in texts)
+    return [word for text in bare for word in _SMALL.findall(text) if word not in terms]

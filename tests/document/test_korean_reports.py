@@ -4,7 +4,7 @@ import json
 
 import jsonschema
 import pytest
-from tests.document.korean import Texts, english, prose
+from tests.document.korean import TERMS, Texts, english, foreign, prose
 from tests.places import FORMATS, ZOO
 
 import modelkin as mk
@@ -55,8 +55,9 @@ def result(request):
 def test_no_english_sentence_is_left(result, written):
     shown = result if written == "in memory" else mk.Comparison.from_json(result.to_json())
     text = report_markdown(shown, KOREAN)
-    assert english(prose(text)) == []
-    assert english(Texts(report_html(shown, KOREAN)).found) == []
+    named = TERMS | {"base", "narrow"}
+    assert foreign(prose(text), named) == []
+    assert foreign(Texts(report_html(shown, KOREAN)).found, named) == []
     assert "(원문)" not in text
 
 
@@ -69,3 +70,5 @@ def test_the_search_finds_english_sentences(result):
     assert english(["이 모델은 it cannot be said here", "norm-profile a/b mlp_up v_proj.weight x"]) == [
         "it cannot be said here"
     ]
+    assert len(foreign(report_markdown(result).splitlines())) > 100
+    assert foreign(["비교함 | yes", "0.31 to 0.98", "mlp_up의 norm", "demo:base의 “no such file”"]) == ["yes"]

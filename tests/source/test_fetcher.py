@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from modelkin.errors import BudgetExceeded, NotFound, SourceError, WrongBytes
-from modelkin.message import say
+from modelkin.message import Message, say
 from modelkin.options import FetchOptions
 from modelkin.source import ByteRange, Fetcher, FileInfo, Location, MemorySource, RangeStore, Source
 from modelkin.source import fetcher as fetcher_module
@@ -346,10 +346,10 @@ class Told:
     """A progress bar that remembers."""
 
     def __init__(self) -> None:
-        self.tasks: list[tuple[str, int | None]] = []
+        self.tasks: list[tuple[Message, int | None]] = []
         self.done = 0
 
-    def start(self, task: str, total: int | None) -> None:
+    def start(self, task: Message, total: int | None) -> None:
         self.tasks.append((task, total))
 
     def advance(self, amount: int) -> None:
@@ -365,7 +365,7 @@ class Told:
 def test_progress_is_told_what_is_fetched(far, store):
     told = Told()
     fetcher = Fetcher(far, quick(max_gap=0), store=store, progress=told)
-    fetcher.fetch({"a": [ByteRange(0, 1_000), ByteRange(5_000, 5_500)]}, task="looking")
-    fetcher.fetch({"a": [ByteRange(0, 1_000)]}, task="again")
-    assert told.tasks == [("looking", 1_500)]
+    fetcher.fetch({"a": [ByteRange(0, 1_000), ByteRange(5_000, 5_500)]}, task=say("step-headers"))
+    fetcher.fetch({"a": [ByteRange(0, 1_000)]}, task=say("step-reading"))
+    assert told.tasks == [(say("step-headers"), 1_500)]
     assert told.done == 1_500

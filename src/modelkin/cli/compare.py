@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 from click.shell_completion import CompletionItem
 
+from modelkin.cli.failures import say_beside
 from modelkin.cli.options import (
     MODEL,
     Size,
@@ -212,7 +213,7 @@ def compare(
         start="report.html",
         as_text=None if form is None else lambda: comparison_as(result, form),
     )
-    _gate(result, [word for words in fail_on for word in words])
+    _gate(result, [word for words in fail_on for word in words], output)
 
 
 def _asked(methods: tuple[str, ...], budget: int, prompts: Path | None, seed: int) -> ReferenceOptions | None:
@@ -244,18 +245,13 @@ def _with_case(result: Comparison, opened: list[Model], case_id: str) -> Compari
     return with_case(result, candidate=opened[0], base=opened[1], id=case_id, command=("modelkin", *words))
 
 
-def _gate(result: Comparison, words: list[str]) -> None:
+def _gate(result: Comparison, words: list[str], output: Output) -> None:
     """Exit with a code if --fail-on is met; say so if a result passes only because nothing was tested."""
     related = result.verdict.related
     if any(related in FAIL_ON[word] or (word in ON_FLAG and result.strong_flags) for word in words):
         click.get_current_context().exit(FAILED)
     if words and related is None:
-        told = ",".join(words)
-        click.echo(
-            f"warning: --fail-on {told} passes, but nothing could be tested; "
-            "add not-testable, or use any-but-no-evidence, to fail then",
-            err=True,
-        )
+        say_beside(output.language.say("cli.passes_untested", words=",".join(words)))
 
 
 def _show_plans(

@@ -173,7 +173,7 @@ class Output:
 
         with open_models(tuple(refs), fetch, progress=self) as opened:
             for model in opened:
-                self.say("opened", model=model.describe())
+                self.say("opened", model=self.language.tell(model.found_at))
             yield opened
 
     def result(self, document: object, view: Callable[[], Iterable[Block]]) -> None:
@@ -216,10 +216,14 @@ class Output:
 
     # -- progress --------------------------------------------------------------------------------------
 
-    def start(self, task: str, total: int | None) -> None:
+    def start(self, task: Message, total: int | None) -> None:
         """Expect bytes. The status line is drawn only on a terminal."""
         if self.verbose:
-            self.remark(f"{task}: {total:,} bytes" if total is not None else task)
+            told = self.language.tell(task)
+            if total is None:
+                self.remark(told)
+            else:
+                self.say("task_bytes", task=told, bytes=f"{total:,}")
         self.status.reading(total)
         self._draw()
 
@@ -227,9 +231,9 @@ class Output:
         """Count bytes that arrived."""
         self.status.read(amount)
 
-    def note(self, message: Message | str) -> None:
+    def note(self, message: Message) -> None:
         """Say which step begins: on the status line, or on a line of its own without a terminal."""
-        text = message if isinstance(message, str) else self.language.tell(message)
+        text = self.language.tell(message)
         self.status.begin(text)
         if self.draw_progress and not self._draw():
             self.remark(text)

@@ -117,7 +117,7 @@ class Forward:
         """Read a stretch, together with the windows where the next headers should be."""
         here = ByteRange(start, min(start + length, self.size))
         places = [here, *(ByteRange(at, min(at + LOCAL_WINDOW, self.size)) for at in self._expected())]
-        fetched = self.fetcher.fetch({self.file: places}, task="reading headers")
+        fetched = self.fetcher.fetch({self.file: places}, task=say("step-headers"))
         self._read = [(place, fetched) for place in places]
 
     def _expected(self) -> list[int]:

@@ -255,4 +255,4 @@ def _recognised(fetcher: Fetcher, name: str) -> KnownFormat | None:
 
 def _head(fetcher: Fetcher, name: str) -> bytes:
     wanted = ByteRange(0, min(_HEAD_BYTES, fetcher.source.need(name).size))
-    return bytes(fetcher.fetch({name: [wanted]}, task="reading headers").view(name, wanted))
+    return bytes(fetcher.fetch({name: [wanted]}, task=say("step-headers")).view(name, wanted))

@@ -145,7 +145,7 @@ class Llama2cFormat:
         file = request.entry
         info = request.fetcher.source.need(file)
         start = ByteRange(0, min(_HEADER_BYTES, info.size))
-        head = bytes(request.fetcher.fetch({file: [start]}, task="reading headers").view(file, start))
+        head = bytes(request.fetcher.fetch({file: [start]}, task=say("step-headers")).view(file, start))
         header = parse_header(head, file=file)
         tensors, end = _tensors(header, file)
         if end != info.size:
@@ -341,7 +341,7 @@ def _check_scales(fetcher: Fetcher, header: Header, file: str, tensors: list[Ten
     embedding = next(info for info in tensors if info.name == "model.embed_tokens.weight")
     start = embedding.start + header.vocab * header.dim
     place = ByteRange(start, min(start + 4 * _SCALES_LOOKED_AT, embedding.stop))
-    scales = np.frombuffer(fetcher.fetch({file: [place]}, task="reading headers").view(file, place), "<f4")
+    scales = np.frombuffer(fetcher.fetch({file: [place]}, task=say("step-headers")).view(file, place), "<f4")
     # Scales are below 1; numbers that are no scales exceed a million sooner or later.
     if not (np.isfinite(scales).all() and (scales >= 0).all() and (scales < 1e6).all()):
         raise UnsupportedFormat(

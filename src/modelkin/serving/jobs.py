@@ -43,15 +43,15 @@ class ScanJob:
 
     # The interface of `Progress`.
 
-    def start(self, task: str, total: int | None) -> None:
+    def start(self, task: Message, total: int | None) -> None:
         """Ignore single reads."""
 
     def advance(self, amount: int) -> None:
         """Ignore single bytes."""
 
-    def note(self, message: Message | str) -> None:
+    def note(self, message: Message) -> None:
         """Record a step."""
-        text = message if isinstance(message, str) else self.tell(message)
+        text = self.tell(message)
         if len(self.steps) < _MOST_STEPS and self.steps[-1:] != [text]:
             self.steps.append(text)
 

@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Literal, Self
 
 from modelkin.errors import WrongBytes
-from modelkin.message import say
+from modelkin.message import Message, say
 from modelkin.options import MIB, FetchOptions
 from modelkin.progress import Progress, Silent
 
@@ -25,6 +25,7 @@ from .ledger import Ledger, LedgerEntry, LedgerTotals, Origin
 from .ranges import FREE_WASTE, BytePlan, ByteRange, merged, plan_requests, subtracted, total_length
 from .store import RangeStore
 
+_READING = say("step-reading")
 READ_AHEAD = 64 * MIB
 """Most bytes in flight or waiting while a whole model is streamed."""
 MOST_HEADS = 32 * MIB
@@ -119,7 +120,7 @@ class Fetcher:
         self,
         wanted: Mapping[str, Sequence[ByteRange]],
         *,
-        task: str = "reading",
+        task: Message = _READING,
         max_waste: float | None = None,
     ) -> Fetched:
         """Read all wanted ranges in one planned, concurrent pass; progress shows the `task`.
@@ -148,7 +149,7 @@ class Fetcher:
         return Fetched({file: _without_overlap(items) for file, items in pieces.items()})
 
     def stream(
-        self, wanted: Iterable[tuple[str, ByteRange]], *, task: str = "reading", digested: bool = True
+        self, wanted: Iterable[tuple[str, ByteRange]], *, task: Message = _READING, digested: bool = True
     ) -> Generator[memoryview, None, None]:
         """Yield the wanted ranges one by one, in order, in bounded memory.
 
@@ -197,7 +198,7 @@ class Fetcher:
         if info.size == 0:
             return b""
         whole = ByteRange(0, info.size)
-        return bytes(self.fetch({name: [whole]}, task=f"reading {name}").view(name, whole))
+        return bytes(self.fetch({name: [whole]}, task=say("step-reading-file", name=name)).view(name, whole))
 
     def digest(self, name: str) -> tuple[str | None, DigestOrigin]:
         """Return the SHA-256 of a whole file and its origin: published, or computed for a local file."""

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from tests.casework.studies.test_files import GOOD
 from tests.casework.studies.tiny import Tiny, files
-from tests.document.korean import Texts, english, prose
+from tests.document.korean import KOREAN, TERMS, Texts, foreign, prose
 
-from modelkin.casework.studies import run_study
+from modelkin.casework.studies import plan_study, run_study
 from modelkin.casework.studies.files import parse_study
 from modelkin.casework.studies.folder import Folder
 from modelkin.casework.studies.kinds.claim import sigmas
 from modelkin.describe.measures import MeasureRow, MeasureTable
-from modelkin.message import say
+from modelkin.message import Message, say
 
 EVIL = "<script>alert(1)</script>"
 
@@ -93,11 +94,26 @@ def test_what_was_left_out_is_told_in_the_language_of_the_report(two: dict[str, 
     told = "- gains: a의 mtp.attention_norm, gains: b의 mtp.attention_norm: 요청한 레이어에 그런 텐서가 없음"
     assert told in report
     assert "it has no such tensor" not in report
-    assert english(prose(report)) == []
-    assert english(Texts((tmp_path / "out/report.html").read_text()).found) == []
+    own = TERMS | {"title", "one", "gains", "norms"}  # words of the file
+    assert foreign(prose(report), own) == []
+    assert foreign(Texts((tmp_path / "out/report.html").read_text()).found, own) == []
     manifest = json.loads((tmp_path / "out/manifest.json").read_text())
     assert manifest["left_out"][0]["reason"] == "it has no such tensor in the layers requested"
     assert manifest["left_out"][0]["reason_code"] == "study.no-such-tensor"
+
+
+def test_the_steps_of_a_study_are_told_in_korean(two: dict[str, str], tmp_path: Path):
+    notes: list[Message] = []
+    progress = Mock(note=notes.append)
+    study = parse_study(GOOD.encode())
+    run_study(study, tmp_path / "out", models=two, dpi=30, progress=progress)
+    plan_study(study, models=two, progress=progress)
+    told = [KOREAN.tell(note) for note in notes]
+    assert {"실험 gains", "그림 plots/cosine"} <= set(told)
+    assert any(text.endswith("계획을 세우는 중") for text in told)
+    assert str(say("step-planning", name="x")) == "planning x"
+    reads = {KOREAN.tell(call.args[0]) for call in progress.start.call_args_list}
+    assert foreign([*told, *reads], TERMS | {"gains", "norms"}) == []
 
 
 def test_a_folder_opened_again_knows_what_its_tables_say(tmp_path: Path):

@@ -266,7 +266,7 @@ def _conclusion(
             most=max(cosines),
             excess=worst.excess,
             layer=worst.layer,
-            norm=worst.norm,
+            norm=say(f"which-norm.{worst.norm}"),
         ),
     )
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from modelkin.comparison import wanted_by_comparison
 from modelkin.describe.matrix import MAX_WASTE
 from modelkin.errors import ModelkinError
+from modelkin.message import Message, say
 from modelkin.options import CompareOptions, FetchOptions
 from modelkin.progress import Progress
 from modelkin.source import BytePlan
@@ -65,7 +66,7 @@ def plan_study(
         of_relatives: dict[str, list[TensorSlice]] = {alias: [] for alias in opened}
         for name, wanted, differences in _steps(bench, skipped):
             if progress is not None:
-                progress.note(f"planning {name}")
+                progress.note(say("step-planning", name=name))
             for listed, by_alias in ((slices, wanted), (of_relatives, differences)):
                 for alias, items in by_alias.items():
                     listed[alias] += items
@@ -82,10 +83,10 @@ def plan_study(
     )
 
 
-def _steps(bench: Bench, skipped: list[Step]) -> Iterator[tuple[str, Wanted, Wanted]]:
+def _steps(bench: Bench, skipped: list[Step]) -> Iterator[tuple[str | Message, Wanted, Wanted]]:
     """Yield what each step reads, and what it also reads if models are relatives."""
     for pair, is_control in _pairs(bench):
-        yield "comparison", *_compared(bench, *pair, is_control=is_control)
+        yield say("step-comparison"), *_compared(bench, *pair, is_control=is_control)
     for item in bench.study.experiments:
         bench.id = item.id
         try:

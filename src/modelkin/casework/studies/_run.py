@@ -159,7 +159,7 @@ def _experiments(bench: Bench, progress: Progress | None) -> Iterator[Step]:
     for item in bench.study.experiments:
         bench.id = bench.folder.by = item.id
         if progress is not None:
-            progress.note(f"experiment {item.id}")
+            progress.note(say("step-experiment", name=item.id))
         try:
             item.run(bench)
         except (NotDone, ModelkinError) as error:
@@ -179,7 +179,7 @@ def _figures(
             yield skipped_step(item.file, item.kind, error)
             continue
         if progress is not None:
-            progress.note(f"figure {item.file}")
+            progress.note(say("step-figure", name=item.file))
         yield Step(id=item.file, kind=item.kind, status="done", reason=None, alt=alt)
 
 

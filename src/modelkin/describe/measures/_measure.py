@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from modelkin.message import Message, say
+from modelkin.message import Message, Phrase, phrase, say
 
 from ._functions import Expectation, Function
 from ._pairs import Pairs
@@ -24,8 +24,6 @@ class Measure:
 
     name: str
     """In options and tables."""
-    title: str
-    """In headings."""
     function: Function = field(repr=False)
     """From two stacks and pairs of rows to one number per pair."""
     expectation: Expectation | None = field(repr=False)
@@ -51,6 +49,11 @@ class Measure:
     def grid(self, a: Stack, b: Stack) -> np.ma.MaskedArray[Any, Any]:
         """Measure all pairs; rows of `a` are rows of the matrix. What was not measured is masked."""
         return self(a, b).values.reshape(len(a), len(b))
+
+    @property
+    def title(self) -> Phrase:
+        """What headings call it."""
+        return phrase(f"measures.{self.name}.title")
 
     @property
     def meaning(self) -> Message:

@@ -19,16 +19,15 @@ _SAME_DIRECTION, _SAME_P99, _SAME_CV = map(
     of.unchanged, (of.mean_direction, of.p99_difference, of.cv_difference)
 )
 _ALL = (
-    Measure("cosine", "cosine", of.cosine, of.cosine_expectation, -1.0, 1.0, refuses=_ZERO),
-    Measure("mean-direction", "rho x rho", of.mean_direction, _SAME_DIRECTION, -1.0, 1.0, refuses=_ZERO),
-    Measure("pearson", "r", of.pearson, of.correlation_expectation, -1.0, 1.0, refuses=_FLAT),
-    Measure("excess-cosine", "excess", of.excess_cosine, of.excess_expectation, -1.0, 1.0, refuses=_FLAT),
-    Measure("spearman", "rank r", of.spearman, of.correlation_expectation, -1.0, 1.0, refuses=_FLAT),
-    Measure("cosine-about-1", "cos about 1", of.about_one, of.about_one_expectation, -1.0, 1.0, refuses=_ONE),
-    Measure("l2", "L2", of.l2, of.l2_expectation, 0.0, None),
+    Measure("cosine", of.cosine, of.cosine_expectation, -1.0, 1.0, refuses=_ZERO),
+    Measure("mean-direction", of.mean_direction, _SAME_DIRECTION, -1.0, 1.0, refuses=_ZERO),
+    Measure("pearson", of.pearson, of.correlation_expectation, -1.0, 1.0, refuses=_FLAT),
+    Measure("excess-cosine", of.excess_cosine, of.excess_expectation, -1.0, 1.0, refuses=_FLAT),
+    Measure("spearman", of.spearman, of.correlation_expectation, -1.0, 1.0, refuses=_FLAT),
+    Measure("cosine-about-1", of.about_one, of.about_one_expectation, -1.0, 1.0, refuses=_ONE),
+    Measure("l2", of.l2, of.l2_expectation, 0.0, None),
     Measure(
         "relative-l2",
-        "L2 / |a|",
         of.relative_l2,
         of.relative_expectation,
         0.0,
@@ -38,20 +37,18 @@ _ALL = (
     ),
     Measure(
         "relative-l2-symmetric",
-        "L2 / mean length",
         of.symmetric_l2,
         of.symmetric_expectation,
         0.0,
         2.0,
         refuses=_ZERO,
     ),
-    Measure("mean-absolute-difference", "mean |a - b|", of.absolute, of.absolute_expectation, 0.0, None),
-    Measure("p99-difference", "p99 diff", of.p99_difference, _SAME_P99, 0.0, None),
-    Measure("cv-difference", "CV diff", of.cv_difference, _SAME_CV, 0.0, None, refuses=_MEAN),
-    Measure("changed-share", "changed", of.changed_share, of.changed_expectation, 0.0, 1.0),
+    Measure("mean-absolute-difference", of.absolute, of.absolute_expectation, 0.0, None),
+    Measure("p99-difference", of.p99_difference, _SAME_P99, 0.0, None),
+    Measure("cv-difference", of.cv_difference, _SAME_CV, 0.0, None, refuses=_MEAN),
+    Measure("changed-share", of.changed_share, of.changed_expectation, 0.0, 1.0),
     Measure(
         "mean-ulps",
-        "mean ulps",
         of.mean_ulps,
         None,
         1.0,
@@ -60,10 +57,8 @@ _ALL = (
         same_format=True,
         undefined="measure-none-differs",
     ),
-    Measure("max-ulps", "max ulps", of.max_ulps, None, 0.0, None, refuses=_COARSE, same_format=True),
-    Measure(
-        "byte-identity", "identical", of.byte_identity, None, 0.0, 1.0, refuses=Fault.EMPTY, same_format=True
-    ),
+    Measure("max-ulps", of.max_ulps, None, 0.0, None, refuses=_COARSE, same_format=True),
+    Measure("byte-identity", of.byte_identity, None, 0.0, 1.0, refuses=Fault.EMPTY, same_format=True),
 )
 _ALIASES = {
     "rho": "mean-direction",

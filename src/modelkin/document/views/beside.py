@@ -12,7 +12,7 @@ from modelkin.document.numbers import count_text, value_text
 from modelkin.message import Message
 
 from .grids import grids
-from .words import told_value
+from .words import config_value, told_value
 
 _MOST_FIELDS = 12
 _LONGEST = 24
@@ -42,7 +42,7 @@ def beside_models(result: Comparison, language: Language) -> Iterator[Section]:
     """Show tokenizers and configs, which most readers do not need."""
     say = language.say
     fields = tuple(grids(result.config, language, first="label.field"))
-    tokenizers = tuple(grids(result.tokenizer, language))
+    tokenizers = tuple(grids(_tokenizer_facts(result, language), language))
     yield Section(title=say("title.tokenizers"), key="tokenizers", blocks=tokenizers, closed=True)
     shown: tuple[Block, ...] = fields or (Paragraph(say("text.no_config")),)
     yield Section(title=say("title.config"), key="config", blocks=shown, closed=True)
@@ -51,9 +51,10 @@ def beside_models(result: Comparison, language: Language) -> Iterator[Section]:
 def _model_rows(model: ModelSummary, language: Language) -> Iterator[tuple[str, str]]:
     """Yield what is known about a model, under the same names for every model."""
     stored = ", ".join(f"{name} {number:,}" for name, number in model.dtypes.items())
+    kind = language.word("source-kind", model.kind)
     rows = {
         "reference": model.ref,
-        "found_at": model.kind if model.origin == model.ref else f"{model.kind}: {model.origin}",
+        "found_at": kind if model.origin == model.ref else f"{kind}: {model.origin}",
         "commit": model.revision or "-",
         "architecture": model.family or language.say("word.unknown"),
         "model_type": model.model_type or "-",
@@ -100,6 +101,15 @@ def beside_sections(result: Comparison, language: Language) -> Iterator[Section]
         yield Section(title=say("title.claims"), blocks=(Bullets(tuple(said)),))
 
 
+def _tokenizer_facts(result: Comparison, language: Language) -> dict[str, object]:
+    """Return what is recorded about the tokenizers, with its words in a language."""
+    facts: dict[str, object] = dict(result.tokenizer)
+    relation = facts.get("relation")
+    if isinstance(relation, str):
+        facts["relation"] = language.word("vocabulary", relation.replace(" ", "-"))
+    return facts | ({"compared": True} if facts.get("compared") == "yes" else {})
+
+
 def tokenizer_lines(result: Comparison, language: Language) -> Iterator[str]:
     """Say in a line or two what the tokenizers have in common."""
     facts, say = result.tokenizer, language.say
@@ -121,7 +131,7 @@ def tokenizer_lines(result: Comparison, language: Language) -> Iterator[str]:
     )
     share = facts.get("share_of_smaller")
     if isinstance(share, float) and relation != "same":
-        strangers = str(facts.get("share_of_smaller_in_strangers"))
+        strangers = told_value(facts.get("share_of_smaller_in_strangers"), language)
         yield say("beside.share", share=f"{share:.2f}", strangers=strangers)
 
 
@@ -144,8 +154,8 @@ def config_rows(result: Comparison, language: Language) -> list[tuple[str, str, 
     return [
         (
             name[:_LONGEST],
-            left[:_LONGEST],
-            right[:_LONGEST],
+            config_value(left[:_LONGEST], language),
+            config_value(right[:_LONGEST], language),
             language.tell(known[name].meaning) if name in known else "",
         )
         for name, (left, right) in _telling(result)[:_MOST_FIELDS]

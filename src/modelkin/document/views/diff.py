@@ -52,7 +52,7 @@ def finding_items(findings: Sequence[RelationFinding], language: Language, *, br
     for item in findings:
         what, cannot = language.tell(item.what), language.tell(item.cannot_tell)
         shown = [
-            f"{name_text(name, language)} {_number(value)}"
+            f"{name_text(name, language)} {_shown(name, value, language)}"
             for name, value in list(item.numbers.items())[:_MOST_NUMBERS]
         ]
         numbers = "" if brief or not shown else f" [{'; '.join(shown)}]"
@@ -185,5 +185,7 @@ def _reach(ranks: Sequence[int]) -> str:
     return str(ranks[0]) if len({*ranks}) == 1 else f"{min(ranks)}-{max(ranks)}"
 
 
-def _number(value: float | int | str) -> str:
+def _shown(name: str, value: float | int | str, language: Language) -> str:
+    if name == "components":
+        return ", ".join(language.word("component", part) for part in str(value).split(", "))
     return f"{value:.3g}" if isinstance(value, float) else str(value)

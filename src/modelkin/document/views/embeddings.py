@@ -24,7 +24,7 @@ def _blocks(found: EmbeddingComparison, language: Language) -> Iterator[Block]:
         "answer",
         used=f"{found.used:,}",
         matching=f"{found.matching:,}",
-        tokens=found.tokens,
+        tokens=language.word("script", found.tokens),
         width=f"{found.width:,}",
         mean=f"{mean:.4f}",
         expected=f"{expected:.4f}",

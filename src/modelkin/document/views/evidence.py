@@ -177,7 +177,7 @@ def _read(result: Comparison, language: Language) -> Iterator[tuple[str, Text]]:
         if origin != "store":
             size = size_text(sum(sizes))
             shown = language.say("text.ranges_of", number=f"{len(sizes):,}", size=size)
-            yield language.say("label.ranges_from", origin=origin), shown
+            yield language.say("label.ranges_from", origin=language.word("origin", origin)), shown
 
 
 def _by_state(result: Comparison) -> dict[str, list[str]]:

@@ -8,7 +8,7 @@ from modelkin.document.blocks import Table, table
 from modelkin.document.language import Language
 from modelkin.message import Message
 
-from .words import name_text, told_value
+from .words import config_value, name_text, told_value
 
 _SIDES = ("candidate", "base")
 
@@ -37,7 +37,12 @@ def _of_mapping(found: Mapping[str, object], language: Language, title: str, fir
         shown = name if as_it_is else name_text(name, language)
         pair = _pair(value, sides_only=not as_it_is)
         if pair is not None:
-            paired.append((shown, *(str(item) if as_it_is else _cell(item, language) for item in pair)))
+            paired.append(
+                (
+                    shown,
+                    *(config_value(item, language) if as_it_is else _cell(item, language) for item in pair),
+                )
+            )
         elif _is_cell(value):
             single.append((shown, _cell(value, language)))
         else:

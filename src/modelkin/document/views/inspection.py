@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterable, Iterator
 
 from modelkin.describe import InspectedTensor, Inspection, TensorPurpose
@@ -11,6 +12,8 @@ from modelkin.document.language import ENGLISH, Language
 from modelkin.document.numbers import count_text, runs_text, size_text
 
 _MOST_UNKNOWN = 12
+_AXIS = re.compile(r"[a-z]\w*")
+"""A size in the notation of an axis, such as ``heads * v_dim``."""
 _FLOW = ("embedding", "positions", "norms", "attention", "router", "experts", "mlp")
 
 
@@ -30,17 +33,22 @@ def inspection_view(
         stored=str(ledger.cache_hits),
     )
     return (
-        Paragraph((Strong(where.ref), f"{commit}  ({where.kind})")),
-        Facts(rows=tuple(_facts(found, say))),
-        _all_tensors(found, say) if every_tensor else _roles(found, language),
+        Paragraph((Strong(where.ref), f"{commit}  ({language.word('source-kind', where.kind)})")),
+        Facts(rows=tuple(_facts(found, language))),
+        _all_tensors(found, language) if every_tensor else _roles(found, language),
         *((Section(title=say("remarks"), blocks=(Bullets(remarks),)),) if remarks else ()),
         Paragraph(read, "note"),
     )
 
 
-def _facts(found: Inspection, say: Callable[..., str]) -> Iterator[tuple[str, Text]]:
-    family = f"{found.family}: {found.title}" if found.family else say("unknown")
-    kind = ", ".join(word for word in (found.kind, say("guessed") if found.guessed else None) if word)
+def _facts(found: Inspection, language: Language) -> Iterator[tuple[str, Text]]:
+    say, word = language.of("inspection"), language.word
+    family = f"{found.family}: {_title(found, language)}" if found.family else say("unknown")
+    kinds = (
+        word("model-kind", found.kind) if found.kind else None,
+        say("guessed") if found.guessed else None,
+    )
+    kind = ", ".join(name for name in kinds if name)
     yield say("architecture"), family + (f" ({kind})" if kind else "")
     if found.model_type:
         yield say("model_type"), found.model_type
@@ -49,15 +57,28 @@ def _facts(found: Inspection, say: Callable[..., str]) -> Iterator[tuple[str, Te
         yield say("layers"), f"{found.layers}{mtp}"
     sizes = {name: size for name, size in found.sizes.items() if name != "layers"}
     if sizes:
-        yield say("sizes"), ", ".join(f"{name} {size}" for name, size in sizes.items())
+        yield say("sizes"), ", ".join(f"{word('axis', name)} {size}" for name, size in sizes.items())
     if found.norm:
-        yield say("norms_positions"), f"{found.norm}, {found.positions}"
+        yield (
+            say("norms_positions"),
+            f"{word('norm-kind', found.norm)}, {word('position-kind', str(found.positions))}",
+        )
     yield say("parameters"), f"{count_text(found.parameters)} ({found.parameters:,})"
     formats = ", ".join(f"{name} {count_text(number)}" for name, number in found.dtypes.items())
     size = size_text(found.n_bytes)
     places = {"format": found.format, "formats": formats, "n": str(len(found.files)), "size": size}
     yield say("stored_as"), say("stored_in", **places)
     yield say("tokenizer"), _tokenizer(found, say)
+
+
+def _title(found: Inspection, language: Language) -> str:
+    """Return what the family is called; one that was guessed has a title of its own."""
+    known = found.family is not None and ENGLISH.word("family", found.family) == found.title
+    return language.word("family", str(found.family)) if known else str(found.title)
+
+
+def _axes(purpose: TensorPurpose, language: Language) -> str:
+    return _AXIS.sub(lambda name: language.word("axis", name[0]), ", ".join(purpose.axes))
 
 
 def _tokenizer(found: Inspection, say: Callable[..., str]) -> str:
@@ -94,7 +115,7 @@ def _roles(found: Inspection, language: Language) -> Table:
                 language.word("component", purpose.component),
                 _places([purpose for _, purpose in members], say, name_stack=found.kind == "encoder-decoder"),
                 say("or").join("x".join(map(str, shape)) or say("scalar") for shape in shapes[:2]),
-                ", ".join(purpose.axes),
+                _axes(purpose, language),
                 f"({say('fused')})"
                 if fused
                 else count_text(sum(math.prod(tensor.shape) for tensor, _ in members)),
@@ -134,11 +155,12 @@ def _places(purposes: list[TensorPurpose], say: Callable[..., str], *, name_stac
     return f"{stack}{say(kind, layers=runs_text(layers))}{each}"
 
 
-def _all_tensors(found: Inspection, say: Callable[..., str]) -> Table:
+def _all_tensors(found: Inspection, language: Language) -> Table:
+    say = language.of("inspection")
     rows = []
     for tensor in found.tensors:
         roles = ", ".join(dict.fromkeys(purpose.role for purpose in tensor.purposes)) or say("unknown")
-        axes = " | ".join(", ".join(purpose.axes) for purpose in tensor.purposes)
+        axes = " | ".join(_axes(purpose, language) for purpose in tensor.purposes)
         shape = "x".join(map(str, tensor.shape)) or say("scalar")
         rows.append((tensor.name, tensor.dtype, shape, roles, axes))
     return table([say(key) for key in ("tensor", "format", "shape", "role", "axes")], rows)

@@ -61,7 +61,7 @@ def _whole(result: MatrixResult, language: Language) -> Iterator[Block]:
     numbers: tuple[Block, ...] = (note, *_parts(result, language, strong=False))
     yield Section(title=say("numbers"), blocks=numbers, key="numbers")
     if result.baselines:
-        told = ((item.baseline, tell(item.note)) for item in result.baselines)
+        told = ((language.word("baseline-name", item.baseline), tell(item.note)) for item in result.baselines)
         notes = sorted({f"{name}: {text}" for name, text in told if text})
         baselines = (_baselines(result, language, every=False), Bullets(tuple(notes)))
         yield Section(title=say("baselines"), blocks=baselines, key="baselines")
@@ -167,7 +167,7 @@ def _numbers(part: _RoleTable, measures: tuple[str, ...], language: Language, *,
     rows: list[tuple[Text, ...]] = []
     for is_mean, cells in _lines(part, measures, say):
         rows.append(tuple(Strong(cell) if strong and is_mean else cell for cell in cells))
-    titles = (say("layer"), *(MEASURES[name].title for name in measures))
+    titles = (say("layer"), *(language.wording(MEASURES[name].title) for name in measures))
     return table(titles, rows, numeric=range(1, len(titles)))
 
 
@@ -262,9 +262,9 @@ def _baselines(result: MatrixResult, language: Language, *, every: bool) -> Tabl
             continue
         rows.append(
             (
-                item.baseline,
+                language.word("baseline-name", item.baseline),
                 item.role,
-                MEASURES[item.measure].title,
+                language.wording(MEASURES[item.measure].title),
                 language.tell(item.scope),
                 "-" if item.observed is None else number_text(item.observed),
                 number_text(item.null.mean),
@@ -310,7 +310,9 @@ def _missing(result: MatrixResult, language: Language) -> Iterator[str]:
         if item.null is None:
             absent.setdefault((item.baseline, language.told(item.reason)), []).append(item.role)
     for (name, why), roles in absent.items():
-        what = say("baseline_of", name=name, roles=", ".join(dict.fromkeys(roles)))
+        what = say(
+            "baseline_of", name=language.word("baseline-name", name), roles=", ".join(dict.fromkeys(roles))
+        )
         yield say("missing", what=what, reason=why, n=str(len(roles)))
 
 

@@ -23,9 +23,9 @@ def methods_view(cards: Iterable[MethodCard], language: Language = ENGLISH) -> t
             say,
             says=tell(card.claim),
             looks_at=say(
-                "where",
+                "where_no_axis" if card.axis == "none" else "where",
                 component=language.word("component", card.component),
-                axis=card.axis,
+                axis=language.word("axis", card.axis),
                 depth=card.stage,
             ),
             null=tell(card.null),
@@ -51,7 +51,7 @@ def reference_cards_view(cards: tuple[ReferenceCard, ...], language: Language = 
             survives=tell(card.survives),
             defeated_by=tell(card.defeated_by),
             needs=say("needs_weights" if card.needs == "weights" else "needs_running"),
-            publication=card.publication,
+            publication=language.texts.get(f"publication.{card.name}", card.publication),
             reference=card.reference,
         )
         for card in cards

@@ -59,6 +59,11 @@ def told_value(value: str | Message | float | bool | None, language: Language) -
             return value_text(value)
 
 
+def config_value(value: object, language: Language) -> str:
+    """Write a value of a config, which is JSON, or say that there is none."""
+    return language.say("word.absent") if value == "absent" else str(value)
+
+
 def details_text(test: Evidence, language: Language) -> str:
     """Write what a test says in addition to its numbers."""
     return "; ".join(

@@ -171,7 +171,7 @@ def read_header(fetcher: Fetcher, name: str) -> GgufHeader:
     for step in STEPS:
         wanted = ByteRange(len(data), min(step, info.size))
         if wanted.length:
-            data += fetcher.fetch({name: [wanted]}, task="reading headers").view(name, wanted)
+            data += fetcher.fetch({name: [wanted]}, task=say("step-headers")).view(name, wanted)
         header = parse_header(bytes(data), file=name, file_size=info.size)
         if header is not None:
             return header

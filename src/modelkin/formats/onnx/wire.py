@@ -101,7 +101,7 @@ class Window:
                 say("problem.onnx-graph-size", n=MAX_READ >> 20),
                 hint=say("hint.waste"),
             )
-        fetched = self._fetcher.fetch({self.file: ranges}, task="reading headers")
+        fetched = self._fetcher.fetch({self.file: ranges}, task=say("step-headers"))
         pieces = [(item, fetched.view(self.file, item)) for item in ranges]
         self._ahead = pieces[1:]
         return pieces[0]

@@ -253,7 +253,7 @@ def small_reader(fetcher: Fetcher, index: TensorIndex) -> ReadSmall:
         wanted: dict[str, list[ByteRange]] = {}
         for info in infos:
             wanted.setdefault(info.file, []).append(ByteRange(info.start, info.stop))
-        fetched = fetcher.fetch(wanted, task="reading how weights are quantised")
+        fetched = fetcher.fetch(wanted, task=say("step-quantised"))
         return {info.name: bytes(fetched.view(info.file, ByteRange(info.start, info.stop))) for info in infos}
 
     return read

@@ -128,7 +128,7 @@ def _heads(
     more: Mapping[str, list[ByteRange]] | None = None,
 ) -> Fetched:
     wanted = {name: [ByteRange(0, min(head_bytes, fetcher.source.need(name).size))] for name in names}
-    return fetcher.fetch({**(more or {}), **wanted}, task="reading headers")
+    return fetcher.fetch({**(more or {}), **wanted}, task=say("step-headers"))
 
 
 def _in_groups(
@@ -169,7 +169,7 @@ def _headers(
     lengths = _lengths(fetcher, names, fetched, head_bytes)
     _check_total(fetcher, len(lengths), sum(lengths.values()))
     long = {name: [ByteRange(0, length)] for name, length in lengths.items() if length > head_bytes}
-    longer = fetcher.fetch(long, task="reading long headers") if long else fetched
+    longer = fetcher.fetch(long, task=say("step-long-headers")) if long else fetched
     headers: dict[str, SafetensorsHeader] = {}
     for name, length in lengths.items():
         data = (longer if name in long else fetched).view(name, ByteRange(0, length))

@@ -45,7 +45,7 @@ def run_together(fetcher: Fetcher, readers: Mapping[str, Steps[T]]) -> dict[str,
     for file in readers:
         advance(file, None)
     while wanted:
-        fetched = fetcher.fetch(wanted, task="reading headers")
+        fetched = fetcher.fetch(wanted, task=say("step-headers"))
         for file in list(wanted):
             advance(file, _reads(fetched, file))
     return results

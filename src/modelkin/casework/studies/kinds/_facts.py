@@ -212,7 +212,7 @@ class RawBytes(Experiment, tag="raw-bytes"):
             wanted.setdefault(info.file, []).append(ByteRange(info.start, info.stop))
         if not wanted:
             return {}
-        found = model.fetcher.fetch(wanted, task="reading tensors as they are stored")
+        found = model.fetcher.fetch(wanted, task=say("step-stored-tensors"))
         return {
             layer: hashlib.sha256(found.view(info.file, ByteRange(info.start, info.stop))).hexdigest()
             for name, layer in names.items()
