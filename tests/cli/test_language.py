@@ -1,6 +1,7 @@
 """The language of the terminal: asked for, or that of the locale."""
 
 import json
+from pathlib import Path
 
 import jsonschema
 import pytest
@@ -110,6 +111,23 @@ def test_every_command_speaks_korean(command, run, registry, tmp_path):
     assert IN_KOREAN[command] in told
     lines = [line for line in (told + beside).splitlines() if "출판물" not in line]  # titles of papers
     assert foreign(lines, TERMS | PIECES) == []
+
+
+def test_a_gate_that_tested_nothing_warns_in_korean(run):
+    pair = (str(ZOO / "narrow"), str(ZOO / "base"))
+    status, _, beside = run("compare", *pair, "--fail-on", "shared", "--depth", "quick", "--lang", "ko")
+    assert status == 0
+    warning = next(line for line in beside.splitlines() if "--fail-on" in line)
+    assert warning.startswith("경고: --fail-on shared 조건은 통과했으나 검정할 수 있는 것이 없었음.")
+
+
+@pytest.mark.skipif(not Path("/proc").exists(), reason="needs a place where nothing can be written")
+def test_why_a_report_cannot_be_written_is_told_in_korean(run):
+    pair = ("demo:base", "demo:base")
+    for language, reason in (("ko", "그런 파일이나 디렉터리가 없음"), ("en", "No such file or directory")):
+        status, _, beside = run("compare", *pair, "--out", "/proc/x", "--depth", "quick", "--lang", language)
+        assert status == 2
+        assert reason in beside
 
 
 def test_a_report_is_verified_in_korean(run, tmp_path):
