@@ -88,7 +88,8 @@ def diff(
             told.note(say("step-every-value"))
             counts = count_tensors(mine, theirs, digested=digests)
             equal = all_equal(mine, theirs, counts)
-        result, deltas = compare_and_subtract(mine, theirs, asked, told, equal=equal)
+        differing = [item.tensor for item in counts if item.equal < item.values]
+        result, deltas = compare_and_subtract(mine, theirs, asked, told, equal=equal, differing=differing)
         ledger = ledger_record({"candidate": mine, "base": theirs})
         shared = len(shared_names(mine, theirs))
         return ModelDiff(

@@ -150,11 +150,20 @@ def _equal_values(pair: ModelPair, name: str) -> EqualityCount:
     return count
 
 
-def copy_of_relative(pair: ModelPair, verdict: Verdict) -> CopyKind | None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopyWalk:
+    """What a walk over all values says about a copy; neither is known if there was no walk."""
+
+    kind: CopyKind | None = None
+    differs: str | None = None
+    """The first tensor with a value that differs by more than its format explains; the walk ended there."""
+
+
+def copy_of_relative(pair: ModelPair, verdict: Verdict) -> CopyWalk:
     """Walk over relatives that may be copies: for others it is not worth the bytes."""
     if not verdict.related or verdict.conclusion is Conclusion.IDENTICAL or not _may_walk(pair):
-        return None
-    return kind_of_copy(*pair.models)
+        return CopyWalk()
+    return _walk_over(*pair.models)
 
 
 def _may_walk(pair: ModelPair) -> bool:
@@ -275,13 +284,17 @@ def kind_of_copy(candidate: Model, base: Model) -> CopyKind | None:
     in a sample of every tensor: quantisers that compensate their errors go further than half a step. Changes
     smaller than a step are not seen.
     """
+    return _walk_over(candidate, base).kind
+
+
+def _walk_over(candidate: Model, base: Model) -> CopyWalk:
     kinds: set[CopyKind] = set()
     for name in sorted(common_tensors(candidate, base), key=lambda name: candidate.index[name].place):
         kind = _kind_of_tensor(candidate, base, candidate.index[name])
         if kind is None:
-            return None
+            return CopyWalk(differs=name)
         kinds.add(kind)
-    return max(kinds, key=_COARSER.index, default=None)
+    return CopyWalk(kind=max(kinds, key=_COARSER.index, default=None))
 
 
 def common_tensors(candidate: Model, base: Model) -> tuple[str, ...]:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from modelkin.comparison.adapters import is_on
 from modelkin.comparison.deep import DeepResult
 from modelkin.comparison.extent import parameters_by_component
-from modelkin.comparison.identity import CopyKind
+from modelkin.comparison.identity import CopyWalk
 from modelkin.comparison.methods import Agreement, Contrast, EqualityCount, Evidence, Skipped, Tested
 from modelkin.comparison.record import AlignmentSummary, Direction, FrameRecord, Relation
 from modelkin.comparison.relation import (
     Deltas,
     RelationFinding,
+    TensorChange,
     findings_of_values,
     kind_of_values,
     shape_findings,
@@ -95,11 +96,17 @@ def relation_of(
     alignment: AlignmentSummary,
     count: EqualityCount,
     *,
-    copy: CopyKind | None,
+    walk: CopyWalk,
+    counted: Collection[str] = (),
     deltas: Deltas,
     tokens: Tokens,
 ) -> Relation:
-    """Say what kind of kinship it is, as far as shapes, equality and differences show."""
+    """Say what kind of kinship it is, as far as shapes, equality and differences show.
+
+    What a `walk` over all values found to differ, or a count of them (`counted`, by tensor), is no copy,
+    however equal the samples are.
+    """
+    copy = walk.kind
     details: dict[str, float | int | str] = {
         "values_compared": count.n_compared,
         "values_equal": count.n_equal,
@@ -123,7 +130,13 @@ def relation_of(
     )
     bare = bool(shapes) and _KINDS.get(shapes[0].kind) == "unknown"
     values = copy or ("unknown" if bare else kind_of_values(deltas.changes))
+    elsewhere = _differ_elsewhere(values, walk, counted, deltas.changes)
+    values = "unknown" if elsewhere else values
     told = findings_of_values(values, deltas.changes, deltas.common_direction, deltas.turn)
+    told += elsewhere
+    if copy is None and deltas.changes:
+        read = {item.layer for item in deltas.changes if item.layer is not None}
+        details |= {"layers_subtracted": len(read), "layers": candidate.architecture.n_layers}
     if copy in ("copy", "precision-copy"):
         told.insert(0, _copied(copy, count))
     kind = values if copy or not shapes else _KINDS.get(shapes[0].kind, shapes[0].kind)
@@ -134,6 +147,38 @@ def relation_of(
         findings=(*shapes, *told),
         not_subtracted=deltas.skipped,
     )
+
+
+def _differ_elsewhere(
+    kind: str, walk: CopyWalk, counted: Collection[str], changes: Sequence[TensorChange]
+) -> list[RelationFinding]:
+    """Return that values outside of the samples differ, if the samples alone would make it a copy.
+
+    Where an order, factors or a rotation were undone, stored values differ by that alone.
+    """
+    if walk.kind is not None or kind not in ("copy", "precision-copy"):
+        return []
+    if any(item.reordered or item.what in ("rescaled", "mixed", "turned") for item in changes):
+        return []
+    # Counted values may also differ by rounding; the walk takes that into account.
+    differing = {walk.differs, *counted} if kind == "copy" else {walk.differs}
+    explained = {item.tensor for item in changes if item.what != "equal"}
+    names = sorted(name for name in differing if name is not None and name not in explained)
+    if not names:
+        return []
+    numbers: dict[str, float | int | str] = {
+        "tensors": len(changes),
+        "differing": len(names),
+        "tensor": names[0],
+    }
+    return [
+        RelationFinding(
+            kind="differs-elsewhere",
+            what=say("found.differs-elsewhere", n=len(changes), tensor=names[0]),
+            numbers=numbers,
+            cannot_tell=say("cannot.differs-elsewhere"),
+        )
+    ]
 
 
 def _copied(kind: str, count: EqualityCount) -> RelationFinding:

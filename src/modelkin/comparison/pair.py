@@ -36,6 +36,9 @@ class ModelPair:
     """Whether no tensor may be read: then the config's claims are not checked against tensors."""
     equal: bool | None = None
     """Whether all stored values are known to be equal; None if not all were compared."""
+    differing: frozenset[str] = frozenset()
+    """The candidate's tensors that are known to differ from those of the same name: none are known to unless
+    values were counted or walked over."""
 
     @property
     def models(self) -> tuple[Model, Model]:
@@ -65,7 +68,7 @@ class ModelPair:
 
     def of(self, candidate: Model, base: Model) -> ModelPair:
         """Return two other models, compared in the same way."""
-        return replace(self, candidate=candidate, base=base, equal=None)
+        return replace(self, candidate=candidate, base=base, equal=None, differing=frozenset())
 
     def to_depth(self, depth: Depth) -> ModelPair:
         """Return the same pair, compared to another depth."""

@@ -121,6 +121,14 @@ class Relation:
     not_subtracted: Message | None = None
     """Why the weights of both models were not subtracted from each other, if they were not."""
 
+    @property
+    def is_sampled_copy(self) -> bool:
+        """Whether it is a copy as far as samples go, while what was not read may have been trained."""
+        some = self.details.get("layers_subtracted")
+        if some is None or self.kind not in ("copy", "precision-copy", "quantised-copy"):
+            return False
+        return self.kind != "quantised-copy" or some != self.details.get("layers")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControlResult:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from modelkin._version import __version__
@@ -25,6 +25,7 @@ from modelkin.comparison.deep import DeepResult, DeepStage
 from modelkin.comparison.extent import parameters_by_component, unfaced_layers
 from modelkin.comparison.identity import (
     CopyKind,
+    CopyWalk,
     EveryValue,
     compare_every_value,
     copy_of_relative,
@@ -122,14 +123,23 @@ def _chosen(options: CompareOptions | None, depth: Depth | None, seed: int | Non
 
 
 def compare_and_subtract(
-    candidate: Model, base: Model, options: CompareOptions, progress: Progress, *, equal: bool | None = None
+    candidate: Model,
+    base: Model,
+    options: CompareOptions,
+    progress: Progress,
+    *,
+    equal: bool | None = None,
+    differing: Collection[str] = (),
 ) -> tuple[Comparison, Deltas]:
     """Compare two opened models, and also return what became of each examined tensor.
 
-    If the caller knows whether all stored values are `equal`, they are not walked over again.
+    If the caller knows whether all stored values are `equal`, they are not walked over again. Tensors that he
+    knows to be `differing` are among those that are examined.
     """
     read_headers((candidate, base))
-    pair = ModelPair(candidate=candidate, base=base, options=options, equal=equal)
+    pair = ModelPair(
+        candidate=candidate, base=base, options=options, equal=equal, differing=frozenset(differing)
+    )
     memory = new_memory()
     try:
         return _recorded(pair, judge(pair, memory, (), progress), (), memory, progress)
@@ -306,7 +316,7 @@ def _recorded(
     tokenizer = _tokenizers(pair, judged.tokens, whole=not decided_early)
     claims = {} if decided_early else _claims(pair)
     alignment = alignment_summary(*pair.models, verdict, judged.evidence, judged.deep)
-    copy, deltas = _beside_verdict(pair, judged, alignment)
+    walk, deltas = _beside_verdict(pair, judged, alignment)
     same_numbers, everything = in_another_order(*pair.models, alignment, deltas)
     verdict = retold_by_equality(
         verdict,
@@ -324,7 +334,14 @@ def _recorded(
         evidence=judged.evidence,
         alignment=alignment,
         relation=relation_of(
-            *pair.models, verdict, alignment, judged.equality, copy=copy, deltas=deltas, tokens=judged.tokens
+            *pair.models,
+            verdict,
+            alignment,
+            judged.equality,
+            walk=walk,
+            counted=pair.differing,
+            deltas=deltas,
+            tokens=judged.tokens,
         ),
         controls=checked,
         tokenizer=tokenizer,
@@ -340,14 +357,16 @@ def _recorded(
 
 def _beside_verdict(
     pair: ModelPair, judged: Judgement, alignment: AlignmentSummary
-) -> tuple[CopyKind | None, Deltas]:
+) -> tuple[CopyWalk, Deltas]:
     """Say whether it is a copy, and what was changed, as far as the budget allows."""
-    copy = None
+    walk = CopyWalk()
     try:
-        copy = copy_of_relative(pair, judged.verdict)
-        return copy, _subtracted(pair, judged, alignment, copy)
+        walk = copy_of_relative(pair, judged.verdict)
+        if walk.differs is not None:  # samples must not miss what is known to differ
+            pair = replace(pair, differing=pair.differing | {walk.differs})
+        return walk, _subtracted(pair, judged, alignment, walk.kind)
     except BudgetExceeded as error:
-        return copy, Deltas(skipped=told(error))
+        return walk, Deltas(skipped=told(error))
 
 
 def _subtracted(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -64,16 +64,25 @@ class DeltaReader:
     tokens: Tokens
     seed: int
 
-    def plan(self, facing: Sequence[FacingTensors], *, allowance: int, most_layers: int) -> DeltaPlan:
+    def plan(
+        self,
+        facing: Sequence[FacingTensors],
+        *,
+        allowance: int,
+        most_layers: int,
+        differing: Collection[str] = (),
+    ) -> DeltaPlan:
         """Choose layers and rows so that both models stay within an allowance of bytes.
 
-        Rows are given up first, then layers, then tensors other than attention.
+        Rows are given up first, then layers, then tensors other than attention. Layers with tensors of the
+        candidate that are known to be `differing` come before others.
         """
         layers = sorted({item.layer for item in facing if item.layer is not None})
+        first = {item.layer for item in facing if item.candidate in differing}
         fewest = min(_FEWEST_LAYERS, len(layers))
         count = min(most_layers, len(layers))
         while True:
-            chosen = set(_spread(layers, count))
+            chosen = set(_with_first(layers, first, count))
             kept = some_experts([item for item in facing if item.layer is None or item.layer in chosen])
             for n_rows in _ROWS:
                 plan = DeltaPlan(facing=tuple(kept), n_rows=n_rows)
@@ -299,6 +308,13 @@ def some_experts(facing: Sequence[FacingTensors]) -> list[FacingTensors]:
     numbers = sorted({item.expert for item in facing if item.expert is not None})
     kept = set(_spread(numbers, 2))
     return [item for item in facing if item.expert is None or item.expert in kept]
+
+
+def _with_first(numbers: Sequence[int], first: Collection[int | None], count: int) -> list[int]:
+    """Choose some numbers, those named first before others; a third is left for the others, if there are."""
+    named, others = ([item for item in numbers if (item in first) == wanted] for wanted in (True, False))
+    chosen = _spread(named, min(len(named), count - min(len(others), count // 3)))
+    return [*chosen, *_spread(others, count - len(chosen))]
 
 
 def _spread(numbers: Sequence[int], count: int) -> list[int]:

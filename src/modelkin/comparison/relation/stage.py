@@ -106,7 +106,9 @@ def read_deltas(
             return Deltas(skipped=say("delta-order"))
         blocks = _in_order(reader, kept, moved, pair.options.seed, frame)
     else:
-        blocks = reader.blocks(reader.plan(facing, allowance=pair.relation_bytes(), most_layers=most))
+        allowance = pair.relation_bytes()
+        plan = reader.plan(facing, allowance=allowance, most_layers=most, differing=pair.differing)
+        blocks = reader.blocks(plan)
     return _measured(blocks, pair.options.seed)
 
 

@@ -172,11 +172,17 @@ def _counts(counts: Sequence[TensorCount], language: Language) -> Block:
                 f"{values:,}",
                 f"{equal / values:.2%}" if values else "-",
                 f"{close[0] / close[1]:.2%}" if close[1] else "-",
-                f"{statistics.median(changes):.2%}" if changes else "-",
+                _range(changes),
             )
         )
     titles = ("component", "tensors", "values_read", "share_equal", "within_step", "change")
     return table(labels(language, *titles), rows, numeric=(1, 2, 3, 4, 5))
+
+
+def _range(changes: Sequence[float]) -> str:
+    """Tell the least and the largest change: of many tensors, few that changed would not show in a median."""
+    told = [f"{change:.2%}" for change in (min(changes), max(changes))] if changes else ["-"]
+    return "-".join(dict.fromkeys(told))
 
 
 def _reach(ranks: Sequence[int]) -> str:
@@ -188,4 +194,4 @@ def _reach(ranks: Sequence[int]) -> str:
 def _shown(name: str, value: float | int | str, language: Language) -> str:
     if name == "components":
         return ", ".join(language.word("component", part) for part in str(value).split(", "))
-    return f"{value:.3g}" if isinstance(value, float) else str(value)
+    return f"{value:.3g}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else value

@@ -252,6 +252,8 @@ class _CardRun:
             return _claim(item, claim, "untestable", say("check-kind-unknown"), found)
         if kind in _SUPPORTS[word]:
             return _claim(item, claim, "supported", say("check-kind-fits", kind=told_kind), found)
+        if kind in _CONTRADICTS[word] and found.relation.is_sampled_copy:
+            return _claim(item, claim, "untestable", say("check-copy-sampled", kind=told_kind), found)
         if kind in _CONTRADICTS[word]:
             return _claim(item, claim, "contradicted", say("check-kind-other", kind=told_kind), found)
         return _claim(item, claim, "untestable", say("check-kind-beside", kind=told_kind), found)
@@ -295,7 +297,9 @@ class _CardRun:
         """Return the declared parent that the model is a copy of."""
         for name in card.parents:
             found = self._compare(name)
-            if isinstance(found, Comparison) and found.verdict.related and found.relation.kind in _COPIES:
+            if not isinstance(found, Comparison) or not found.verdict.related:
+                continue
+            if found.relation.kind in _COPIES and not found.relation.is_sampled_copy:
                 return name
         return None
 
