@@ -54,6 +54,7 @@ FAMILIES: dict[str, tuple[Family, ...]] = {
     "licence.{}": (Family(set().union(*known_licences().values()), whole=True),),
     "frame.{}": (Family((*get_args(FrameKind), "none"), whole=True),),
     "width.{}": (Family(WIDTHS, whole=True),),
+    "role.{}": (Family((*(role.value for role in Role), "unknown"), whole=True),),
     "levels.{}": (Family(get_args(Levels), whole=True),),
     "found.{}": (Family(("copy", "precision-copy"), ("n",)),),
     "cannot.{}": (Family(("copy", "precision-copy")),),

@@ -16,6 +16,7 @@ from modelkin.comparison.relation import (
     TensorChange,
     findings_of_values,
     kind_of_values,
+    lost_in,
     shape_findings,
 )
 from modelkin.comparison.tokens import Tokens
@@ -143,7 +144,7 @@ def relation_of(
     return Relation(
         kind=kind,
         details=details,
-        direction=_direction(kind, base, deltas) or unknown,
+        direction=_direction(kind, candidate, base, deltas) or unknown,
         findings=(*shapes, *told),
         not_subtracted=deltas.skipped,
     )
@@ -208,14 +209,15 @@ _KINDS = {
 """Finding -> kind, where their names differ."""
 
 
-def _direction(kind: str, base: Model, deltas: Deltas) -> Direction | None:
+def _direction(kind: str, candidate: Model, base: Model, deltas: Deltas) -> Direction | None:
     """Say which came first if one of two copies lost something that cannot be recovered from it."""
-    changed = [item for item in deltas.changes if item.what != "equal"]
-    if kind == "quantised-copy" and any(item.bits is not None for item in changed):
-        return Direction(parent=base.location.ref, reasons=(say("lost-levels"),))
-    if kind == "sparse-copy":
-        return Direction(parent=base.location.ref, reasons=(say("lost-zeros"),))
-    return None
+    side = lost_in(deltas.changes)
+    if side is None or kind not in ("quantised-copy", "sparse-copy"):
+        return None
+    lost = "levels" if kind == "quantised-copy" else "zeros"
+    if side == "candidate":
+        return Direction(parent=base.location.ref, reasons=(say(f"lost-{lost}"),))
+    return Direction(parent=candidate.location.ref, reasons=(say(f"lost-{lost}-base"),))
 
 
 def _adapted(candidate: Model, base: Model) -> tuple[Model, Model] | None:

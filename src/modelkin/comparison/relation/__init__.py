@@ -16,7 +16,7 @@ from .counts import TensorCount, all_equal, count_tensors
 from .result import RelationFinding, TensorChange
 from .shapes import shape_findings
 from .stage import Deltas, deltas_at_most, read_deltas, wanted_deltas
-from .values import findings_of_values, kind_of_values
+from .values import findings_of_values, kind_of_values, lost_in
 
 __all__ = [
     "Deltas",
@@ -28,6 +28,7 @@ __all__ = [
     "deltas_at_most",
     "findings_of_values",
     "kind_of_values",
+    "lost_in",
     "read_deltas",
     "shape_findings",
     "wanted_deltas",

@@ -15,7 +15,7 @@ import numpy.typing as npt
 Floats = npt.NDArray[np.float32]
 Counts = npt.NDArray[np.intp]
 Steps = Callable[[Floats], Floats]
-Levels = Literal["symmetric", "asymmetric", "table"]
+Levels = Literal["symmetric", "asymmetric", "table", "float"]
 
 _SMALLEST_GROUP, _LARGEST_GROUP = 8, 2048
 """Group sizes in which numbers of a line may share levels, besides a whole line; no tool uses others."""
@@ -60,6 +60,16 @@ _MOST_BITS = 8
 """More levels than 256 cannot be told from plain numbers of sixteen bits."""
 
 
+_FLOAT_DIGITS = {"E5M2": 2, "E4M3": 3}
+"""Bits that 8-bit floats have after the leading one: as many numbers between two powers of two as these give,
+whatever the scale."""
+_FLOAT_FEWEST = 64
+"""Numbers other than zero that a group must hold: eight significands in 64 numbers are no accident where BF16
+has 128 of them."""
+_FLOAT_GROUPS = (128, 64)
+"""Neighbours in a line that may share a scale, besides a whole line."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lattice:
     """The levels that the numbers of a matrix lie on."""
@@ -68,9 +78,12 @@ class Lattice:
     group: int
     """Neighbours in a line that share their levels; the length of the line if all do."""
     levels: Levels
-    """``symmetric``: as many below zero as above. ``table``: few values that are not evenly spaced."""
+    """``symmetric``: as many below zero as above. ``table``: few values that are not evenly spaced.
+    ``float``: those of an 8-bit float times a scale."""
     share: float
     """Share of the examined groups that lie on such levels."""
+    digits: int = 0
+    """Of the levels of a float, after the leading one."""
 
 
 def find_lattice(values: Floats, steps: Steps) -> Lattice | None:
@@ -86,7 +99,23 @@ def find_lattice(values: Floats, steps: Steps) -> Lattice | None:
     """
     lines = _Lines(values)
     # Two groups together have few values too: evenly spaced levels are searched for first.
-    return _found(lines, steps, tables=False) or _found(lines, steps, tables=True)
+    return _found(lines, steps, tables=False) or _found(lines, steps, tables=True) or _scaled_floats(lines)
+
+
+def _scaled_floats(lines: _Lines) -> Lattice | None:
+    """Find numbers that are 8-bit floats times a scale: their significands are few in every group."""
+    width = lines.values.shape[1]
+    for size in (width, *(group for group in _FLOAT_GROUPS if group < width and width % group == 0)):
+        groups = [numbers for numbers in lines.groups(size) if np.count_nonzero(numbers) >= _FLOAT_FEWEST]
+        if not groups:
+            return None
+        counts = [len(np.unique(np.frexp(np.abs(numbers[numbers != 0]))[0])) for numbers in groups]
+        for digits in _FLOAT_DIGITS.values():
+            held = sum(count <= 2**digits for count in counts)
+            if held >= _NEARLY_ALL * len(groups):
+                share = held / len(groups)
+                return Lattice(bits=8, group=size, levels="float", share=share, digits=digits)
+    return None
 
 
 def _found(lines: _Lines, steps: Steps, *, tables: bool) -> Lattice | None:
@@ -122,6 +151,11 @@ def group_sizes(width: int) -> list[int]:
 
 def level_steps(values: Floats, lattice: Lattice) -> Floats:
     """Return the distance of neighbouring levels at each place."""
+    if lattice.levels == "float":
+        # Next to a power of two they are half as far apart; below the smallest one there is only zero.
+        sizes = np.abs(values)
+        least = np.min(sizes, initial=np.inf, where=sizes > 0)
+        return np.asarray(np.maximum(sizes * 2.0**-lattice.digits, least), np.float32)
     found = np.empty_like(values)
     for start in range(0, values.shape[1], lattice.group):
         block = values[:, start : start + lattice.group]

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from .facing import FacingTensors
 from .lattice import Lattice, find_lattice, level_steps
-from .result import TensorChange, Word
+from .result import Side, TensorChange, Word
 from .scales import mixed_in_heads, with_factors
 from .spectrum import Spectrum, spectrum
 from .steps import effective_format, stored_steps
@@ -21,20 +21,34 @@ Floats = npt.NDArray[np.float32]
 UNLIKE = 0.2
 """Correlation below which two tensors are unlike. Chance alone stays far below it; output heads of strangers
 trained on the same text reach 0.15."""
+ALIKE = 0.7
+"""Correlation from which two tensors are alike without any test: strangers reach 0.15 in matrices and 0.43 in
+gains, heavy fine-tunes of the zoo have 0.73 and more."""
 _ON_CODE = 0.9
 """Share of values that must be within one step of their level. Rounding leaves none outside; GPTQ compensates
 its errors and leaves some."""
 _STRUCTURED = 1.15
 """Above this, the largest singular value of a difference is not chance: random signs vary by two percent."""
-_SPARSE, _BASE_SPARSE = 0.2, 0.05
-"""Share of zeros from which a tensor is sparse, and up to which the base is not."""
+_MORE_ZEROS = 0.02
+"""Share of numbers that are zero on one side only, from which zeros were set: eight-bit levels, and the
+smallest numbers of formats with few exponents, round one in a hundred to zero."""
+_AT_ZEROS = 2.0
+"""Size of the differences at the base's zeros over that of others, from which zeros were set there. Training
+on from a base with zeros moves both alike; the smaller half of normal numbers has 0.35 of their size, three
+times what fine-tunes of the zoo change."""
+_AS_ROUNDED = 0.3
+"""Size of differences that rounding to levels leaves, in units of a step over the square root of twelve: 1 on
+even levels, 0.5 on those of tables. Smaller ones are changes of a model that was on levels before."""
+_STILL_EQUAL = 0.2
+"""Share of equal numbers, beyond what normal noise of the size of the changes leaves equal, from which it was
+not noise: heavy-tailed noise (Laplace) of two steps has 0.1 more of them."""
 _MOST_NOISE = 0.4
 """Largest change without structure that is called noise, relative to the weights: the table of kinds adds up
 to 0.3 of them. The spectrum of a small matrix that was trained for long (0.5 to 0.8) can look as random."""
 _MOST_TRAINED = 0.95
 """Largest change that is called training, relative to the weights: heavy fine-tunes of the zoo reach 0.88. A
 change as large as the weights is also what units that were split or matched to others leave."""
-_KEPT = 0.999
+KEPT = 0.999
 """Share of values that must be within a step: converters treat a few tiny numbers in their own way."""
 _FEWEST_ROWS = 12
 """Fewer rows or columns say nothing about directions."""
@@ -75,7 +89,18 @@ def measure(block: Block, *, seed: int) -> TensorChange | None:
     steps = block.steps
     if steps is None:
         steps = np.maximum(stored_steps(mine, formats[0]), stored_steps(theirs, formats[1]))
+        # A coarse number in a finer format still has the steps of that format: those of F16 do not shrink.
+        steps = np.maximum(steps, _finest(block))
     return _Measured(block, formats, steps, seed).change()
+
+
+def _finest(block: Block) -> Floats:
+    """Return the steps of the finer of both stored formats: what converting into it leaves."""
+    mine, theirs = (
+        stored_steps(values, dtype)
+        for values, dtype in zip((block.candidate, block.base), block.dtypes, strict=True)
+    )
+    return np.asarray(np.minimum(mine, theirs))
 
 
 class _Measured:
@@ -86,6 +111,7 @@ class _Measured:
         self.lattice: Lattice | None = None
         self.spectrum: Spectrum | None = None
         self.refitted = False
+        self.lost_in: Side | None = None
 
     def change(self) -> TensorChange:
         block, mine, theirs = self.block, self.mine, self.theirs
@@ -113,11 +139,11 @@ class _Measured:
             resolution=step / size if size else 0.0,
             cosine=self.correlation,
             zeros=self.zeros,
-            base_zeros=float(np.mean(theirs == 0)),
+            base_zeros=self.base_zeros,
             two_of_four=self._two_of_four(),
             kept_equal=self.kept,
-            rank=found.rank if found else None,
-            rank_most=found.most if found else None,
+            rank=found.rank if found and what != "quantised" else None,
+            rank_most=found.most if found and what != "quantised" else None,
             left_in_steps=found.left if found and math.isfinite(found.left) else None,
             over_chance=found.over_chance if found else None,
             over_marchenko_pastur=found.over_marchenko_pastur if found else None,
@@ -126,6 +152,7 @@ class _Measured:
             levels=few.levels if few else None,
             reordered=block.reordered,
             refitted=self.refitted,
+            lost_in=self.lost_in,
         )
 
     def _word(self) -> Word:
@@ -137,7 +164,8 @@ class _Measured:
                 return "turned"
         elif self._is_rounded(theirs):
             return "rounded"
-        if self._is_sparse():
+        if self.thinned is not None and self.kept is not None and self.kept >= KEPT:
+            self.lost_in = self.thinned
             return "sparse"
         if not self.matrix:
             if not self._is_alike():
@@ -153,23 +181,33 @@ class _Measured:
         self.refitted = how is not None
         if how is not None and self._is_rounded(theirs, slack=_REFITTED):
             return how
-        self.lattice, levels = self._levels()
+        self.lattice, levels, side = self._levels()
         steps = self.steps
         if levels is not None:
-            steps = np.maximum(steps, levels)
-            within = np.mean(self._apart(theirs) <= _CODE_STEP * steps)
-            if within >= _ON_CODE:
-                return "quantised"
+            coarse = np.maximum(steps, levels)
+            if _size(self._apart(theirs)) >= _AS_ROUNDED * _size(coarse) / math.sqrt(12):
+                steps = coarse
+                within = np.mean(self._apart(theirs) <= _CODE_STEP * steps)
+                if within >= _ON_CODE:
+                    self.lost_in = side
+                    self.spectrum = spectrum(self.mine - theirs, steps, seed=self.seed)
+                    return "quantised"
+        if side == "base":
+            self.lattice = None  # what was done to a model on levels is told without them
         if how is None:
             fitted, better = self._refitted()
             if better is not None:
                 return self._word_of(fitted, better)
+        if how is None and self._is_thinned():
+            # What became of the rest cannot be told from what makes up for zeros.
+            self.lost_in = self.thinned
+            return "sparse"
         self.spectrum = spectrum(self.mine - theirs, steps, seed=self.seed)
         if self.spectrum.rank:
             return "low-rank"
         size = self._relative(theirs)
         if self.spectrum.over_chance <= _STRUCTURED:
-            return "noise" if size <= _MOST_NOISE else "changed"
+            return "noise" if size <= _MOST_NOISE and not self._is_equal_beside() else "changed"
         return "trained" if size <= _MOST_TRAINED else "changed"
 
     def _relative(self, theirs: Floats) -> float:
@@ -177,18 +215,32 @@ class _Measured:
         size = _size(theirs)
         return _size(self._apart(theirs)) / size if size else math.inf
 
-    def _levels(self) -> tuple[Lattice | None, Floats | None]:
-        """Look for levels along lines, and along columns if lines are stored input-first."""
+    def _levels(self) -> tuple[Lattice | None, Floats | None, Side | None]:
+        """Look for levels along lines, and along columns if lines are stored input-first.
+
+        In the candidate first, then in the base: either may be the one that was quantised.
+        """
         if self.block.levels is not None:
-            return self.block.levels
+            return *self.block.levels, "candidate"
         if self.block.steps is not None:
-            return None, None
-        for turned in (False, True) if self.block.facing.transposed[0] else (False,):
-            mine = np.ascontiguousarray(self.mine.T if turned else self.mine)
-            # From the candidate alone: a coarser base does not blur its levels.
-            found = find_lattice(mine, lambda some: stored_steps(some, self.formats[0]))
+            return None, None, None
+        sides: tuple[Side, ...] = ("candidate",) if self.block.reordered else ("candidate", "base")
+        for side in sides:
+            held, format_ = (self.mine, self.formats[0])
+            if side == "base":
+                held, format_ = (self.theirs, self.formats[1])
+            found, levels = self._levels_of(held, format_)
             if found is not None:
-                levels = level_steps(mine, found)
+                return found, levels, side
+        return None, None, None
+
+    def _levels_of(self, values: Floats, stored: str) -> tuple[Lattice | None, Floats | None]:
+        for turned in (False, True) if self.block.facing.transposed[0] else (False,):
+            held = np.ascontiguousarray(values.T if turned else values)
+            # From one side alone: a coarser other one does not blur its levels.
+            found = find_lattice(held, lambda some: stored_steps(some, stored))
+            if found is not None:
+                levels = level_steps(held, found)
                 return found, levels.T if turned else levels
         return None, None
 
@@ -211,11 +263,16 @@ class _Measured:
     def _is_rounded(self, theirs: Floats, slack: float = 1.0) -> bool:
         """Say whether the formats alone explain the difference: no number is off by more than a step.
 
-        Equal formats explain nothing, unless factors were multiplied in and rounded.
+        Equal formats explain nothing, unless factors were multiplied in and rounded. Numbers as coarse as
+        each other that are stored in two formats differ by what the finer one could not hold: BF16 has
+        smaller numbers than F16.
         """
+        steps = self.steps
         if slack == 1.0 and self.formats[0] == self.formats[1]:
-            return False
-        return bool(np.mean(self._apart(theirs) <= slack * _STEP * self.steps) >= _KEPT)
+            if self.block.dtypes[0] == self.block.dtypes[1]:
+                return False
+            steps = _finest(self.block)
+        return bool(np.mean(self._apart(theirs) <= slack * _STEP * steps) >= KEPT)
 
     @cached_property
     def difference(self) -> Floats:
@@ -230,23 +287,58 @@ class _Measured:
         """The candidate's share of zeros."""
         return float(np.mean(self.mine == 0))
 
-    def _is_sparse(self) -> bool:
-        if self.zeros < _SPARSE or np.mean(self.theirs == 0) > _BASE_SPARSE:
-            return False
-        return self.kept is not None and self.kept >= _KEPT
+    @cached_property
+    def base_zeros(self) -> float:
+        """The base's share of zeros."""
+        return float(np.mean(self.theirs == 0))
+
+    @cached_property
+    def thinned(self) -> Side | None:
+        """The side that has zeros where the other one has none; None if neither has clearly more."""
+        if abs(self.zeros - self.base_zeros) < _MORE_ZEROS:
+            return None
+        return "candidate" if self.zeros > self.base_zeros else "base"
 
     @cached_property
     def kept(self) -> float | None:
-        """Share of the numbers left by zeros that are still those of the base; None without zeros."""
-        held = self.mine != 0
+        """Share of the numbers left by zeros that are still those of the other side; None without zeros."""
+        held = (self.theirs if self.thinned == "base" else self.mine) != 0
         if held.all() or not held.any():
             return None
         return float(np.mean(self.difference[held] <= _STEP * self.steps[held]))
 
+    def _is_thinned(self) -> bool:
+        """Say whether zeros were set, while other numbers changed too.
+
+        Zeros of the base alone may also have been there before: levels have them, and training moves them as
+        far as other numbers.
+        """
+        if self.thinned != "base":
+            return self.thinned is not None
+        at = (self.theirs == 0) & (self.mine != 0)
+        return at.all() or _size(self.difference[at]) >= _AT_ZEROS * _size(self.difference[~at])
+
+    def _is_equal_beside(self) -> bool:
+        """Say whether more numbers are equal than noise of the size of the changes would leave.
+
+        Numbers of one power of two have one step, and noise of about one size: each power counts by itself.
+        """
+        powers = np.frexp(self.theirs)[1].ravel()
+        apart, steps = self.difference.ravel().astype(np.float64), self.steps.ravel()
+        more = 0.0
+        for power in np.unique(powers):
+            of = powers == power
+            size = math.sqrt(float(np.mean(np.square(apart[of]))))
+            half = float(np.median(steps[of])) / 2
+            by_noise = math.erf(half / (math.sqrt(2) * size)) if size else 1.0
+            more += float(np.count_nonzero(apart[of] == 0)) - by_noise * int(np.count_nonzero(of))
+        return more > _STILL_EQUAL * apart.size
+
     def _two_of_four(self) -> float | None:
         if self.mine.ndim != 2:
             return None
-        lines = self.mine.T if self.block.facing.transposed[0] else self.mine
+        held = self.theirs if self.lost_in == "base" else self.mine
+        lines = held.T if self.block.facing.transposed[0] else held
         if lines.shape[1] % 4:
             return None
         zeros = (lines == 0).reshape(-1, 4).view(np.uint8)

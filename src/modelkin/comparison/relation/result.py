@@ -8,6 +8,7 @@ from typing import Literal
 
 from modelkin.message import Message
 
+Side = Literal["candidate", "base"]
 Word = Literal[
     "equal",
     "rounded",
@@ -65,7 +66,7 @@ class TensorChange:
     two_of_four: float | None
     """Share of groups of four in a line with at least two zeros; None if lines do not divide into fours."""
     kept_equal: float | None
-    """Share of non-zero numbers that equal the base's; None if there are no zeros."""
+    """Share of non-zero numbers, of the side with more zeros, that equal the other's; None if it has none."""
     rank: int | None
     """Directions of the difference after which only rounding is left; None if too many or not asked."""
     rank_most: int | None
@@ -75,14 +76,17 @@ class TensorChange:
     """Largest singular value of the difference over that of the same numbers with random signs."""
     over_marchenko_pastur: float | None
     bits: int | None
-    """Bits of the levels that the candidate's numbers lie on; None if there are none."""
+    """Bits of the levels that the numbers of one side lie on, the candidate's if both do; None if there are
+    none."""
     group: int | None
     levels: str | None
-    """``symmetric``, ``asymmetric`` or ``table``."""
+    """``symmetric``, ``asymmetric``, ``table`` or ``float``."""
     reordered: bool
     """Whether rows or columns were first put into the base's order."""
     refitted: bool
     """Whether factors of rows and columns, or mixtures within heads, were undone first."""
+    lost_in: Side | None = None
+    """The side that lost numbers to levels or zeros which the other one still has; None if neither did."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

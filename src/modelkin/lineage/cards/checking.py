@@ -250,6 +250,8 @@ class _CardRun:
         told_kind = say(f"relation.{kind}")
         if not found.verdict.related or kind == "unknown":
             return _claim(item, claim, "untestable", say("check-kind-unknown"), found)
+        if found.relation.direction.parent == found.candidate.ref:
+            return _claim(item, claim, "untestable", say("check-other-way", kind=told_kind), found)
         if kind in _SUPPORTS[word]:
             return _claim(item, claim, "supported", say("check-kind-fits", kind=told_kind), found)
         if kind in _CONTRADICTS[word] and found.relation.is_sampled_copy:
