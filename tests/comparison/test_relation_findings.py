@@ -9,10 +9,12 @@ import numpy as np
 import pytest
 from tests.comparison.disguises import disguised, zoo_model
 from tests.places import LOOKALIKES
+from tests.support import LlamaShape, llama_config, llama_tensors
 
 import modelkin as mk
 from modelkin.casework.lab import derive
 from modelkin.casework.lab.checkpoint import Checkpoint
+from modelkin.comparison.relation import Deltas
 from modelkin.comparison.relation.facing import FacingTensors
 from modelkin.comparison.relation.measure import Block, measure
 from modelkin.comparison.relation.values import findings_of_values, kind_of_values
@@ -126,3 +128,92 @@ def test_without_a_map_nobody_says_which_of_order_and_rotation_it_was():
         options=mk.CompareOptions(depth="deep", fetch=mk.FetchOptions(use_store=False)),
     )
     assert str(found.relation.not_subtracted).startswith("the residual stream was reordered or rotated")
+
+
+def kinds(found: mk.ModelDiff) -> dict[str, dict[str, float | int | str]]:
+    return {item.kind: dict(item.numbers) for item in found.relation.findings}
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "number"),
+    [("fewer-units", "width-change", "mlp_candidate"), ("experts", "moe-upcycling", "experts")],
+)
+def test_a_shape_is_told_at_standard_depth_if_the_layers_are_alike(name, kind, number):
+    found = subtracted(zoo_model(name), zoo_model("deep-1"))
+    assert found.relation.kind == kind
+    assert number in kinds(found)[kind]
+
+
+def test_a_shape_is_not_told_of_layers_that_are_unlike():
+    found = subtracted(lookalike("frozen-1"), lookalike("teacher"))
+    assert "width-change" not in kinds(found)
+
+
+@pytest.mark.parametrize(("cosine", "what"), [(0.995, "trained"), (0.4, "unlike")])
+def test_a_tensor_is_unlike_without_evidence_only_if_it_is_no_more_alike_than_strangers(cosine, what):
+    base = zoo_model("base")
+    found = subtracted(zoo_model("finetune-light"), base)
+    deltas = Deltas(changes=tuple(replace(item, cosine=cosine) for item in found.tensors))
+    told = {item.what for item in deltas.unlike_in(["attention"]).changes if item.component == "attention"}
+    assert told == {what}
+
+
+@pytest.mark.parametrize(("width", "rank"), [(96, 16), (1024, 64)])
+def test_matrices_too_small_for_a_rank_do_not_vote_on_it(width, rank):
+    """Keys and values have a third as many rows: directions of the others cannot all be counted in them."""
+    shape = LlamaShape(layers=2, hidden=width, mlp=width, heads=6 if width == 96 else 8, kv_heads=1, vocab=64)
+    base = Checkpoint(config=llama_config(shape), tensors=llama_tensors(shape, seed=1))
+    made = derive.merge_low_rank(base, rank=rank, size=0.1, rng=np.random.default_rng(2))
+    found = subtracted(made, base)
+    assert found.relation.kind == "low-rank"
+    assert kinds(found)["low-rank"]["rank"] == rank
+    left = kinds(found)["rank-not-counted"]
+    assert left["modules"] == "attention_key, attention_value"
+    assert int(left["rank_most"]) < rank
+
+
+def test_training_says_how_many_directions_were_searched_for():
+    told = kinds(subtracted(zoo_model("finetune-light"), zoo_model("base")))["fine-tune"]
+    assert (told["least_searched"], told["most_searched"]) == (10, 32)
+
+
+def test_gains_alone_have_no_trend_over_layers():
+    """Of gains near 0.3 and 0.9 that moved alike, the former moved more for their size."""
+    base = zoo_model("base")
+    rng = np.random.default_rng(3)
+    parent, child = dict(base.tensors), dict(base.tensors)
+    for name, array in base.tensors.items():
+        if "layernorm" in name:
+            level = 0.3 if int(name.split(".")[2]) < 2 else 0.9
+            parent[name] = (level + 0.05 * rng.standard_normal(array.shape)).astype(np.float32)
+            child[name] = (parent[name] + 0.003 * rng.standard_normal(array.shape)).astype(np.float32)
+    found = subtracted(base.with_tensors(child), base.with_tensors(parent))
+    assert "gains-trained" in kinds(found)
+    assert "by-depth" not in kinds(found)
+
+
+def test_layers_that_stayed_as_they_were_are_named():
+    base, tuned = zoo_model("base"), zoo_model("finetune-light")
+    last = {name: array for name, array in tuned.tensors.items() if ".layers.3." in name}
+    found = subtracted(base.with_tensors({**base.tensors, **last}), base)
+    assert kinds(found)["frozen-layers"]["layers"] == "0-2"
+    (told,) = (item for item in found.relation.findings if item.kind == "frozen-layers")
+    assert "layers 0-2" in str(told.what)
+    assert "층 0-2" in load_language("ko").tell(told.what)
+
+
+def test_no_layer_is_called_frozen_if_all_of_them_are():
+    base = zoo_model("base")
+    head = {"lm_head.weight": zoo_model("finetune-light").tensors["lm_head.weight"]}
+    assert "frozen-layers" not in kinds(subtracted(base.with_tensors({**base.tensors, **head}), base))
+
+
+@pytest.mark.parametrize("code", ["en", "ko"])
+def test_prose_has_names_of_roles_and_numbers_in_thousands(code):
+    base = zoo_model("base")
+    last = {name: array * 2 for name, array in base.tensors.items() if ".layers.3.mlp" in name}
+    found = subtracted(base.with_tensors({**base.tensors, **last}), base)
+    (told,) = (item for item in found.relation.findings if item.kind == "frozen")
+    text = load_language(code).tell(told.what)
+    assert "_" not in text
+    assert f"{told.numbers['values_equal']:,}" in text

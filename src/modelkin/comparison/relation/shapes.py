@@ -10,6 +10,7 @@ from modelkin.comparison.verdict import Verdict
 from modelkin.message import Message, say
 from modelkin.tokenizer import TokenPairs
 
+from .measure import ALIKE
 from .result import RelationFinding, TensorChange
 
 _LAYERED = frozenset({"attention", "mlp", "experts", "router", "residual"})
@@ -47,15 +48,23 @@ def shape_findings(
         return [_bare(verdict, _BARE[verdict.reading])]
     found = {name for name, item in verdict.components.items() if item.conclusion.related}
     told: list[RelationFinding] = []
-    if found & _LAYERED:
+    layered = bool(found & _LAYERED) or _are_layers_alike(changes)
+    if layered:
         told += _experts(mine.sizes, theirs.sizes)
         told += _depth(mine, theirs, layers)
         told += _widths(mine, theirs, upcycled=bool(told and told[0].kind == "moe-upcycling"))
     vocabulary: list[RelationFinding] = []
-    if found & {"embedding", "head"} or found & _LAYERED:
+    if found & {"embedding", "head"} or layered:
         vocabulary += _vocabulary(mine.sizes, theirs.sizes, tokens)
     resized = bool(vocabulary) and _differ(mine.sizes, theirs.sizes, "vocab")
     return [*told, *_replaced(verdict, changes, vocabulary=resized), *vocabulary]
+
+
+def _are_layers_alike(changes: Sequence[TensorChange]) -> bool:
+    """Say whether subtracted layers are alike beyond what strangers reach, where no test applied to them."""
+    inner = [item for item in changes if item.layer is not None and item.component in _LAYERED]
+    alike = [item for item in inner if item.what == "equal" or (item.cosine or 0.0) >= ALIKE]
+    return len(alike) >= _NEARLY_ALL * len(inner) > 0
 
 
 def _bare(verdict: Verdict, kind: str) -> RelationFinding:

@@ -18,7 +18,7 @@ from modelkin.tensors import TensorSlice
 
 from .deltas import MOST_ROWS, DeltaPlan, DeltaReader, some_experts
 from .facing import TOKEN_ROLES, FacingTensors, are_fused_differently, facing_tensors
-from .measure import Block, measure
+from .measure import ALIKE, Block, measure
 from .orders import Matrices, Orders, layer_orders, order_of_frame, residual_order
 from .result import TensorChange
 from .shapes import changed_widths
@@ -56,13 +56,16 @@ class Deltas:
         """Do not call a component trained if it shows no sign of a common origin.
 
         Rows of frequent tokens, and means, agree between strangers: enough to look like a large change of one
-        model, but not enough for a test to find.
+        model, but not enough for a test to find. A tensor that is alike beyond what strangers reach was only
+        too small for a test.
         """
         return replace(
             self,
             changes=tuple(
                 replace(item, what="unlike")
-                if item.component in components and item.what not in ("equal", "rounded")
+                if item.component in components
+                and item.what not in ("equal", "rounded")
+                and (item.cosine is None or item.cosine < ALIKE)
                 else item
                 for item in self.changes
             ),
