@@ -95,19 +95,34 @@ def diff(
         return ModelDiff(
             candidate=result.candidate,
             base=result.base,
-            verdict=result.verdict,
+            verdict=_counted(result.verdict) if full else result.verdict,
             relation=result.relation,
             tensors=deltas.changes,
             counts=counts,
             only_in={"candidate": len(mine.index) - shared, "base": len(theirs.index) - shared},
             notes=(
                 *(() if deltas.skipped is None else (deltas.skipped,)),
+                *_some_layers(result.relation),
                 *told_apart(names_apart(mine, theirs)),
                 *_without_digest(ledger),
             ),
             ledger=ledger,
             environment=replace(result.environment, depth=options.depth),
         )
+
+
+def _counted(verdict: Verdict) -> Verdict:
+    """Say what rests on samples although every value was read."""
+    limits = [
+        say("limitation.counted") if one.code == "limitation.sampled" else one for one in verdict.limitations
+    ]
+    return replace(verdict, limitations=tuple(limits))
+
+
+def _some_layers(relation: Relation) -> tuple[Message, ...]:
+    """Say how many layers the kind of change was told from, if not from all."""
+    read, layers = (relation.details.get(name, 0) for name in ("layers_subtracted", "layers"))
+    return (say("delta-layers", n=read, m=layers),) if read != layers else ()
 
 
 def _without_digest(ledger: LedgerRecord) -> tuple[Message, ...]:

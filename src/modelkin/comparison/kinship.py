@@ -129,9 +129,10 @@ def relation_of(
     shapes = shape_findings(
         candidate.architecture, base.architecture, verdict, layers, tokens, deltas.changes
     )
-    bare = bool(shapes) and _KINDS.get(shapes[0].kind) == "unknown"
+    bare = bool(shapes) and shapes[0].kind in ("same-tables", "same-coordinates")
     values = copy or ("unknown" if bare else kind_of_values(deltas.changes))
     elsewhere = _differ_elsewhere(values, walk, counted, deltas.changes)
+    elsewhere = elsewhere or _not_subtracted(values, walk, candidate, base, deltas.changes)
     values = "unknown" if elsewhere else values
     told = findings_of_values(values, deltas.changes, deltas.common_direction, deltas.turn)
     told += elsewhere
@@ -182,6 +183,28 @@ def _differ_elsewhere(
     ]
 
 
+def _not_subtracted(
+    kind: str, walk: CopyWalk, candidate: Model, base: Model, changes: Sequence[TensorChange]
+) -> list[RelationFinding]:
+    """Return the token tables of both models that were not subtracted, if all else makes a copy."""
+    if walk.kind is not None or kind not in ("copy", "precision-copy"):
+        return []
+    held = [{entry.component for entry in model.architecture.tensors} for model in (candidate, base)]
+    read = {item.component for item in changes}
+    names = [name for name in ("embedding", "head") if name in held[0] & held[1] and name not in read]
+    if not names:
+        return []
+    parts = tuple(say(f"component.{name}") for name in names)
+    return [
+        RelationFinding(
+            kind="tables-not-subtracted",
+            what=say("found.tables-not-subtracted", n=len(changes), parts=parts),
+            numbers={"tensors": len(changes), "components": ", ".join(names)},
+            cannot_tell=say("cannot.tables-not-subtracted"),
+        )
+    ]
+
+
 def _copied(kind: str, count: EqualityCount) -> RelationFinding:
     """Say that values are equal, if that was counted and nothing had to be subtracted."""
     if kind == "copy":
@@ -203,6 +226,8 @@ _KINDS = {
     "vocabulary-extended": "vocabulary-change",
     "vocabulary-cut": "vocabulary-change",
     "vocabulary-reordered": "vocabulary-change",
+    "layers-unlike": "unknown",
+    "tables-unlike": "unknown",
     "same-tables": "unknown",
     "same-coordinates": "unknown",
 }

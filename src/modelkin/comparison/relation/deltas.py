@@ -250,7 +250,9 @@ class DeltaReader:
                 if _is_permutation(places, n_theirs):
                     order = replace(order, mine=np.argsort(places), moved=True)
                 else:
-                    order = replace(order, theirs=places, moved=True)
+                    held = np.flatnonzero(places >= 0)
+                    moved = bool((np.diff(places[held]) < 0).any())
+                    order = replace(order, mine=held, theirs=places[held], moved=moved)
         return order if len(order.mine) == len(order.theirs) else None
 
     def _whole(self, item: FacingTensors, n_rows: int, matrices: Matrices) -> tuple[Floats, Floats] | None:

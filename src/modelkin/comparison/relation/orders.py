@@ -40,7 +40,10 @@ _UNITS = ("mlp", "expert_mlp", "shared_mlp", "encoder_mlp")
 
 @dataclass(slots=True)
 class Orders:
-    """For each space that was reordered or cut, where each entry of the candidate is in the base."""
+    """For each space that was reordered, cut or widened, where each entry of the candidate is in the base.
+
+    An entry that was added has the place -1.
+    """
 
     places: dict[Key, Places] = field(default_factory=dict)
     signs: dict[Key, Floats] = field(default_factory=dict)
@@ -56,7 +59,10 @@ class Orders:
                 for space in spaces[1:]:
                     inner *= sizes.get(space, 1)
                 heads = self.places[key]
-                return (heads[:, None] * inner + np.arange(inner)).reshape(-1) if inner > 1 else heads
+                if inner == 1:
+                    return heads
+                each = heads[:, None] * inner + np.arange(inner)
+                return np.where(heads[:, None] < 0, -1, each).reshape(-1)
         return None
 
     def sign_of(self, spaces: Sequence[str], facing: FacingTensors) -> Floats | None:
@@ -233,9 +239,23 @@ def _note(orders: Orders, key: Key, mine: Floats, theirs: Floats, seed: int) -> 
     if in_place and not turned.any():
         return True
     orders.places[key] = np.where(found.usable, found.places, 0)
+    if len(mine) > len(theirs) and key[0] != "residual":
+        orders.places[key] = _nearest_of_each(found)
     if key[0] == "residual" and turned.any():
         orders.signs[key] = np.where(turned, -1, 1).astype(np.float32)
     return True
+
+
+def _nearest_of_each(found: UnitMatch) -> Places:
+    """Keep for each row of the base the row that is most like it; others were added, and face none (-1)."""
+    places = np.full(len(found.places), -1, dtype=np.intp)
+    taken: set[int] = set()
+    for row in np.argsort(-np.abs(found.cosines), kind="stable").tolist():
+        place = int(found.places[row])
+        if found.usable[row] and place not in taken:
+            taken.add(place)
+            places[row] = place
+    return places
 
 
 def matched_rows(mine: Floats, theirs: Floats, *, seed: int) -> UnitMatch:

@@ -25,6 +25,8 @@ _BARE = {
     "coordinates-so-far": "same-coordinates",
 }
 """Readings by which no layer need have been copied, and what is then found: nothing was replaced."""
+_UNLIKE = ("layers-unlike", "tables-unlike")
+"""What was not found where it was expected, and may be elsewhere: no kind follows."""
 _SAME_IDS = 0.9
 """Share of common tokens that keep their ids unless a vocabulary was reordered: special tokens may move."""
 _NEARLY_ALL = 0.8
@@ -48,16 +50,21 @@ def shape_findings(
         return [_bare(verdict, _BARE[verdict.reading])]
     found = {name for name, item in verdict.components.items() if item.conclusion.related}
     told: list[RelationFinding] = []
+    # Before that, layers of equal number face each other, whether or not they do in truth.
+    searched = verdict.stage == "deep"
     layered = bool(found & _LAYERED) or _are_layers_alike(changes)
     if layered:
         told += _experts(mine.sizes, theirs.sizes)
-        told += _depth(mine, theirs, layers)
+        told += _depth(mine, theirs, layers, searched=searched)
         told += _widths(mine, theirs, upcycled=bool(told and told[0].kind == "moe-upcycling"))
     vocabulary: list[RelationFinding] = []
     if found & {"embedding", "head"} or layered:
         vocabulary += _vocabulary(mine.sizes, theirs.sizes, tokens)
     resized = bool(vocabulary) and _differ(mine.sizes, theirs.sizes, "vocab")
-    return [*told, *_replaced(verdict, changes, vocabulary=resized), *vocabulary]
+    assumed = isinstance(tokens, TokenPairs) and tokens.assumed
+    replaced = list(_replaced(verdict, changes, vocabulary=resized, searched=searched, assumed=assumed))
+    open_ = [item for item in replaced if item.kind in _UNLIKE]
+    return [*told, *(item for item in replaced if item not in open_), *vocabulary, *open_]
 
 
 def _are_layers_alike(changes: Sequence[TensorChange]) -> bool:
@@ -82,18 +89,22 @@ def _experts(mine: Sizes, theirs: Sizes) -> Iterable[RelationFinding]:
 
 
 def _depth(
-    mine: Architecture, theirs: Architecture, layers: Sequence[tuple[int, int]]
+    mine: Architecture, theirs: Architecture, layers: Sequence[tuple[int, int]], *, searched: bool
 ) -> Iterable[RelationFinding]:
     moved = sum(layer != facing for layer, facing in layers)
     if mine.n_layers == theirs.n_layers and not moved:
         return
-    repeated = len(layers) - len({facing for _, facing in layers})
     numbers: dict[str, float | int | str] = {
         "layers_candidate": mine.n_layers,
         "layers_base": theirs.n_layers,
-        "layers_moved": moved,
-        "layers_repeated": repeated,
     }
+    if not searched:
+        what = say("found.depth-counted", n=mine.n_layers, m=theirs.n_layers)
+        cannot = say("cannot.depth-counted")
+        yield RelationFinding(kind="depth-change", what=what, numbers=numbers, cannot_tell=cannot)
+        return
+    repeated = len(layers) - len({facing for _, facing in layers})
+    numbers |= {"layers_moved": moved, "layers_repeated": repeated}
     yield _shape("depth-change", numbers, n=mine.n_layers, m=theirs.n_layers, moved=moved, repeated=repeated)
 
 
@@ -133,7 +144,7 @@ def _widths(one: Architecture, other: Architecture, *, upcycled: bool) -> Iterab
 
 
 def _replaced(
-    verdict: Verdict, changes: Sequence[TensorChange], *, vocabulary: bool
+    verdict: Verdict, changes: Sequence[TensorChange], *, vocabulary: bool, searched: bool, assumed: bool
 ) -> Iterable[RelationFinding]:
     """Return the components that share nothing although they face each other, and layers that face none."""
     names: list[str] = []
@@ -147,12 +158,21 @@ def _replaced(
         if unlike >= _NEARLY_ALL * len(faced):
             names.append(name)
     layers = _unlike_layers(changes, names)
+    # Without a tokenizer rows of equal number are compared: they may be in another order.
+    tables = [name for name in names if assumed and name in ("embedding", "head")]
+    names = [name for name in names if name not in tables]
+    if tables:
+        parts = tuple(say(f"component.{name}") for name in tables)
+        yield _shape("tables-unlike", {"components": ", ".join(tables)}, parts=parts)
     if names:
         parts = tuple(say(f"component.{name}") for name in names)
         yield _shape("parts-replaced", {"components": ", ".join(names)}, parts=parts)
     elif layers:
         told = ", ".join(map(str, layers))
-        yield _shape("layers-replaced", {"layers": told}, layers=told)
+        if searched:
+            yield _shape("layers-replaced", {"layers": told}, n=len(layers), layers=told)
+        else:
+            yield _shape("layers-unlike", {"layers": told}, n=len(layers), layers=told)
 
 
 def _unlike_layers(changes: Sequence[TensorChange], names: Sequence[str]) -> list[int]:

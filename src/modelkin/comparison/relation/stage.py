@@ -27,6 +27,8 @@ from .turned import EXACT, Turn, TurnedMatrices, TurnedReader, learned_turn, tur
 
 Layers = Sequence[tuple[int, int]]
 _WRITERS = ("attention_output", "mlp_down", "expert_down")
+_SHARED_BY_HEADS = ("attention_key", "attention_value", "attention_key_bias", "attention_value_bias")
+_CHANGED = ("trained", "noise", "low-rank")
 _UNITS = frozenset({"mlp", "expert_mlp", "shared_mlp", "encoder_mlp"})
 _MOST_LAYERS = {"quick": 0, "standard": 6, "deep": 12, "full": 12}
 """Layers that are subtracted at each depth. What was done to a model shows in a few; `diff` reads all."""
@@ -112,7 +114,24 @@ def read_deltas(
         allowance = pair.relation_bytes()
         plan = reader.plan(facing, allowance=allowance, most_layers=most, differing=pair.differing)
         blocks = reader.blocks(plan)
-    return _measured(blocks, pair.options.seed)
+    return _told_of_heads(_measured(blocks, pair.options.seed), pair)
+
+
+def _told_of_heads(deltas: Deltas, pair: ModelPair) -> Deltas:
+    """Do not say how keys and values changed if more or fewer query heads share them.
+
+    A mean of heads, which is how they are made fewer, looks like training.
+    """
+    cut = changed_widths(pair.candidate.architecture, pair.base.architecture)
+    if "kv_heads" not in cut or "heads" in cut:
+        return deltas
+    return replace(
+        deltas,
+        changes=tuple(
+            replace(item, what="changed") if item.role in _SHARED_BY_HEADS and item.what in _CHANGED else item
+            for item in deltas.changes
+        ),
+    )
 
 
 def _measured(blocks: Iterable[Block], seed: int, turn: Turn | None = None) -> Deltas:
@@ -136,7 +155,9 @@ def _rotated(
 ) -> Deltas:
     """Subtract what faces each other after rotating the candidate's residual stream back."""
     widths = [model.architecture.sizes.get("residual") for model in pair.models]
-    if rotation is None or rotation.shape != (widths[0], widths[0]) or widths[0] != widths[1]:
+    if widths[0] != widths[1]:
+        return Deltas(skipped=say("delta-width", n=widths[0], m=widths[1]))
+    if rotation is None or rotation.shape != (widths[0], widths[0]):
         return Deltas(skipped=say("delta-rotated"))
     seed = pair.options.seed
     reader = TurnedReader(candidate=pair.candidate, base=pair.base, tokens=tokens, seed=seed)

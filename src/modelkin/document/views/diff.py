@@ -44,6 +44,12 @@ def diff_view(
 def kind_text(relation: Relation, language: Language) -> str:
     """Say what kind of relation it is."""
     unknown = relation.kind == "unknown"
+    if relation.kind == "width-change" and relation.findings:
+        numbers = relation.findings[0].numbers
+        names = [name.removesuffix("_candidate") for name in numbers if name.endswith("_candidate")]
+        return language.say(
+            "text.kind_width", names=", ".join(language.word("width", name) for name in names)
+        )
     return language.say("text.kind_unknown") if unknown else language.word("relation", relation.kind)
 
 
