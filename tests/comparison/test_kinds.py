@@ -290,3 +290,17 @@ def test_layers_that_face_none_are_subtracted_by_their_number():
     ).relation
     assert relation.kind == "parts-replaced"
     assert {item.kind: item.numbers for item in relation.findings}["layers-replaced"]["layers"] == "2, 3"
+
+
+@pytest.mark.parametrize(
+    "name", ["gpt2: int4", "llama: int8", "llama: adapter-4", "qwen2: noise-10%", "qwen2: tuned"]
+)
+def test_what_was_done_is_said_of_f16_against_bf16(name):
+    row = named(name)
+    relation = mk.compare(
+        candidate=MemorySource(row.make().files("F16"), name="candidate"),
+        base=MemorySource(row.base().files("BF16"), name="base"),
+        options=STANDARD,
+    ).relation
+    assert relation.kind == row.kind
+    assert row.findings <= {item.kind for item in relation.findings}
