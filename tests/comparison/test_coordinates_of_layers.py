@@ -61,6 +61,8 @@ def test_what_was_done_is_told_of_a_renumbered_copy_without_tokens(kind, signs):
         assert (told[kind]["bits"], told[kind]["group"]) == (8, 96)
     if kind == "low-rank":
         assert told[kind]["rank"] == 4
+    if kind == "copy":
+        assert told["tables-not-subtracted"]["components"] == "embedding, head"
 
 
 @pytest.mark.parametrize(

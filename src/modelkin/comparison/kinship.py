@@ -132,10 +132,12 @@ def relation_of(
     bare = bool(shapes) and shapes[0].kind in ("same-tables", "same-coordinates")
     values = copy or ("unknown" if bare else kind_of_values(deltas.changes))
     elsewhere = _differ_elsewhere(values, walk, counted, deltas.changes)
-    elsewhere = elsewhere or _not_subtracted(values, walk, candidate, base, deltas.changes)
-    values = "unknown" if elsewhere else values
+    tables = [] if elsewhere else _not_subtracted(values, walk, candidate, base, deltas.changes)
+    # An order that fits every number of the layers is that of a copy, whatever the tokens are.
+    if elsewhere or (tables and not _was_undone(deltas.changes)):
+        values = "unknown"
     told = findings_of_values(values, deltas.changes, deltas.common_direction, deltas.turn)
-    told += elsewhere
+    told += [*elsewhere, *tables]
     if copy is None and deltas.changes:
         read = {item.layer for item in deltas.changes if item.layer is not None}
         details |= {"layers_subtracted": len(read), "layers": candidate.architecture.n_layers}
@@ -160,7 +162,7 @@ def _differ_elsewhere(
     """
     if walk.kind is not None or kind not in ("copy", "precision-copy"):
         return []
-    if any(item.reordered or item.what in ("rescaled", "mixed", "turned") for item in changes):
+    if _was_undone(changes):
         return []
     # Counted values may also differ by rounding; the walk takes that into account.
     differing = {walk.differs, *counted} if kind == "copy" else {walk.differs}
@@ -181,6 +183,11 @@ def _differ_elsewhere(
             cannot_tell=say("cannot.differs-elsewhere"),
         )
     ]
+
+
+def _was_undone(changes: Sequence[TensorChange]) -> bool:
+    """Say whether an order, factors, mixtures within heads or a rotation were undone."""
+    return any(item.reordered or item.what in ("rescaled", "mixed", "turned") for item in changes)
 
 
 def _not_subtracted(
