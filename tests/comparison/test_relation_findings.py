@@ -199,7 +199,7 @@ def test_layers_that_stayed_as_they_were_are_named():
     assert kinds(found)["frozen-layers"]["layers"] == "0-2"
     (told,) = (item for item in found.relation.findings if item.kind == "frozen-layers")
     assert "layers 0-2" in str(told.what)
-    assert "층 0-2" in load_language("ko").tell(told.what)
+    assert "레이어 0-2" in load_language("ko").tell(told.what)
 
 
 def test_no_layer_is_called_frozen_if_all_of_them_are():

@@ -106,7 +106,7 @@ def test_the_mean_of_two_heads_is_not_said_to_be_trained():
 def test_a_headline_names_the_width_that_changed(code):
     base = zoo_model("base")
     found = subtracted(derive.prune_mlp_units(base, n_kept=112), base, "deep")
-    words = {"en": "MLP units added or removed", "ko": "늘리거나 줄임: MLP 단위"}
+    words = {"en": "MLP units added or removed", "ko": "늘리거나 줄임: MLP 유닛"}
     assert words[code] in headline(found, code)
 
 
