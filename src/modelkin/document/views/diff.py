@@ -200,4 +200,6 @@ def _reach(ranks: Sequence[int]) -> str:
 def _shown(name: str, value: float | int | str, language: Language) -> str:
     if name == "components":
         return ", ".join(language.word("component", part) for part in str(value).split(", "))
+    if name == "side":
+        return language.word("side", str(value))
     return f"{value:.3g}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else value
