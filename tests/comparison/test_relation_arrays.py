@@ -173,6 +173,19 @@ def test_rows_are_matched_by_some_numbers_as_by_all(noise):
     assert found.places[5] == -1
 
 
+def test_rows_that_are_all_in_place_are_not_searched_for(monkeypatch):
+    rng = np.random.default_rng(3)
+    base = rng.standard_normal((96, 2048), dtype=np.float32)
+    mine = base + np.float32(0.5) * rng.standard_normal((96, 2048), dtype=np.float32)
+    mine[:48] *= -1.0
+    by_all = match_units(mine, base, seed=0, sign_free=True)
+    with monkeypatch.context() as patched:
+        patched.setattr("modelkin.comparison.relation.orders.match_units", None)
+        found = matched_rows(mine, base, seed=0)
+    assert np.array_equal(found.places, by_all.places)
+    assert np.allclose(found.cosines, by_all.cosines, atol=1e-5)
+
+
 def test_steps_are_those_of_numbers_taken_apart():
     values = np.array([0.0, -0.0, 1e-40, 2.0**-126, 1.0, -1.5, 0.75, 3e38, np.inf], np.float32)
     for dtype, digits in (("BF16", 8), ("F32", 24)):
