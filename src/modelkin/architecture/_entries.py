@@ -175,7 +175,11 @@ class FoundLayers:
 def find_layers(
     found: list[tuple[Finding, list[TensorUse]]], kind: Kind, sizes: Mapping[str, int]
 ) -> FoundLayers:
-    """Return the layers that exist; the config only helps to tell which of them are MTP layers."""
+    """Return the layers that exist.
+
+    A multi-token-prediction layer is told by tensors that only such a layer has: configs also count those
+    whose weights were left out, and a wrong number of layers would turn a decoder layer into one.
+    """
     stacks: dict[str, set[int]] = {"decoder": set(), "encoder": set(), "shared": set()}
     mtp: set[int] = set()
     for finding, plan in found:
@@ -183,15 +187,12 @@ def find_layers(
             stacks[finding.tensor.stack].add(finding.layer)
             if finding.layer not in mtp and plan[0].role.is_mtp:
                 mtp.add(finding.layer)
-    claimed, extra = sizes.get("layers"), sizes.get("mtp_layers", 0)
+    claimed = sizes.get("layers")
     if kind == "encoder-decoder" and not stacks["decoder"]:
         kind, claimed = "encoder", sizes.get("encoder_layers")
     elif kind == "encoder-decoder" and not stacks["encoder"]:
         kind = "decoder"
-    main = stacks["encoder" if kind == "encoder" else "decoder"]
-    if claimed is not None:
-        mtp |= {index for index in main if claimed <= index < claimed + extra}
-    main = main - mtp
+    main = stacks["encoder" if kind == "encoder" else "decoder"] - mtp
     encoder = stacks["encoder"] if kind == "encoder-decoder" else set()
     notes = [
         *_odd("", main, claimed),
