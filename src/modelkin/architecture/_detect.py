@@ -5,9 +5,8 @@ Not being able to tell is a value, not an error.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Final
 
@@ -17,6 +16,7 @@ from modelkin.message import Message, say
 
 from ._bodies import united
 from ._choose import choose, claimed_family, config_views
+from ._doubt import believed_sizes
 from ._entries import Finding, FoundLayers, Renaming, TensorUse, find_layers, findings, uses
 from ._match import FamilyFit, NameGroup, group_names
 from ._renamed import Renamed, restored, unprefixed
@@ -27,7 +27,6 @@ from .guess import guess
 from .loader import families, family
 from .spec import ArchitectureSpec, Stack, TensorSpec
 
-_MAX_SHAPES: Final = 4096  # distinct shapes to learn sizes from; real models have some dozens
 _MAX_LISTED: Final = 5
 """Missing tensors shown in a message; the rest is an ellipsis."""
 _OTHER_POSITIONS: Final = ("alibi", "sinus")
@@ -95,9 +94,13 @@ def _named(config: Mapping[str, object] | None, shapes: Mapping[str, tuple[int, 
     if choice.reason is not None:
         return _unknown(choice.reason, model_type, views, groups, notes)
     reading = _best(choice.fits, choice.view, groups, shapes)
-    if choice.view is not None and reading.explained < choice.needed:
+    if reading.as_said < choice.needed and choice.view is not None:
         notes.append(say("config-sizes"))
-        reading = _best(choice.fits, None, groups, shapes)
+    if reading.contradicted and choice.view is not None:
+        # A variant that the config asks for can be wrong as well.
+        plain = _best(choice.fits, None, groups, shapes)
+        if plain.explained > reading.explained:
+            reading = replace(plain, contradicted=True)
     if reading.explained < choice.needed:
         reason = say("structure.shapes-contradict", family=reading.spec.title)
         return _unknown(reason, model_type, views, groups, notes)
@@ -116,12 +119,21 @@ class _FamilyReading:
     unknown: list[UnknownTensor]
     other: list[OtherTensor]
     vocab: int | None
+    doubted: tuple[str, ...]
+    """Keys of the config without which more tensors are explained."""
+    n_as_said: int
+    """How many tensors were explained if the whole config was believed."""
     contradicted: bool
 
     @property
     def explained(self) -> float:
         """The share of tensors that names and shapes explain."""
         return len(self.found) / max(len(self.found) + len(self.unknown), 1)
+
+    @property
+    def as_said(self) -> float:
+        """The share if the whole config was believed."""
+        return self.n_as_said / max(len(self.found) + len(self.unknown), 1)
 
 
 def _best(
@@ -132,7 +144,7 @@ def _best(
 ) -> _FamilyReading:
     """Read with each family that the names leave open, and return what the shapes bear out best."""
     readings = [_read(fit, view, groups, shapes) for fit in fits]
-    return max(readings, key=lambda reading: reading.explained)
+    return max(readings, key=lambda reading: (reading.explained, reading.n_as_said))
 
 
 def _rivals(spec: ArchitectureSpec, fits: tuple[FamilyFit, ...]) -> list[Message]:
@@ -154,16 +166,16 @@ def _read(
 ) -> _FamilyReading:
     spec, roles = _varied(fit.spec, view)
     named, others = findings(fit.matcher, groups)
-    known = resolve_sizes(spec.sizes, view, _shaped(named, shapes))
+    renaming = Renaming(roles=roles, spaces=_merged(spec, fit))
+    sized = believed_sizes(spec, view, named, shapes, renaming)
     found: list[tuple[Finding, list[TensorUse]]] = []
     unknown: list[UnknownTensor] = []
-    renaming = Renaming(roles=roles, spaces=_merged(spec, fit))
     plans: dict[tuple[TensorSpec | None, str, tuple[int, ...]], list[TensorUse] | Message] = {}
     for finding in named:
         shape = tuple(shapes[finding.name])
         key = (finding.tensor, finding.part, shape)
         if key not in plans:
-            plans[key] = uses(finding, shape, known, renaming)
+            plans[key] = uses(finding, shape, sized.known, renaming)
         plan = plans[key]
         if isinstance(plan, Message):
             unknown.append(UnknownTensor(name=finding.name, reason=plan))
@@ -178,12 +190,14 @@ def _read(
         spec=spec,
         fit=fit,
         view=view,
-        known=known,
+        known=sized.known,
         found=found,
         unknown=unknown,
         other=[OtherTensor(name=name, component=what) for name, what in others if what is not None],
         vocab=_embedding_rows(found, shapes),
-        contradicted=any(isinstance(plan, Message) for plan in plans.values()),
+        doubted=sized.doubted,
+        n_as_said=sized.n_as_said,
+        contradicted=sized.n_as_said < len(named),
     )
 
 
@@ -208,17 +222,6 @@ def _merged(spec: ArchitectureSpec, fit: FamilyFit) -> dict[str, str]:
     return {space: one.into for space, one in spec.merged_spaces.items() if one.unless not in fit.roles}
 
 
-def _shaped(
-    named: list[Finding], shapes: Mapping[str, tuple[int, ...]]
-) -> list[tuple[TensorSpec, tuple[int, ...]]]:
-    """Return tensors with shapes, commonest first; pieces of quantised weights tell nothing."""
-    counts: Counter[tuple[TensorSpec, tuple[int, ...]]] = Counter()
-    for finding in named:
-        if finding.tensor is not None and finding.part == finding.tensor.part:
-            counts[finding.tensor, tuple(shapes[finding.name])] += 1
-    return [pair for pair, _ in counts.most_common(_MAX_SHAPES)]
-
-
 def _embedding_rows(
     found: list[tuple[Finding, list[TensorUse]]], shapes: Mapping[str, tuple[int, ...]]
 ) -> int | None:
@@ -233,7 +236,7 @@ def _embedding_rows(
 def _assemble(reading: _FamilyReading, model_type: str | None, notes: list[Message]) -> Architecture:
     spec, sizes = reading.spec, {name: size for name, size in reading.known.sizes.items() if name != "one"}
     layers = find_layers(reading.found, spec.kind, sizes)
-    notes = [*notes, *(reading.view.notes.values() if reading.view else ()), *_missing(reading.fit)]
+    notes = [*notes, *_disbelieved(reading), *_missing(reading.fit)]
     notes += layers.notes
     if reading.vocab is not None:
         if sizes.get("vocab", reading.vocab) != reading.vocab:
@@ -264,6 +267,15 @@ def _assemble(reading: _FamilyReading, model_type: str | None, notes: list[Messa
         notes=tuple(notes),
         contradicted=reading.contradicted,
     )
+
+
+def _disbelieved(reading: _FamilyReading) -> Iterator[Message]:
+    """Say which values of the config are no sizes, and which the shapes contradict."""
+    if reading.view is None:
+        return
+    yield from reading.view.notes.values()
+    for key in reading.doubted:
+        yield say("config-size", name=repr(key), value=reading.view.shown(key))
 
 
 def _is_mtp(entry: RoleEntry, layers: FoundLayers) -> bool:

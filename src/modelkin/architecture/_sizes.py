@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass, field
 from fractions import Fraction
 from math import prod
@@ -35,6 +35,14 @@ class ConfigView:
     def __init__(self, data: Mapping[str, object]) -> None:
         self.data = data
         self.notes: dict[str, Message] = {}
+
+    def has(self, path: str) -> bool:
+        """Whether there is a value at a path."""
+        return nested(self.data, path) is not None
+
+    def shown(self, path: str) -> str:
+        """Return the value at a path in a few characters, whatever it is."""
+        return _shown(nested(self.data, path))
 
     def number(self, path: str) -> Fraction | None:
         """Return a positive number of sensible size, or None."""
@@ -221,21 +229,27 @@ def resolve_sizes(
     candidates: Mapping[str, tuple[Expression, ...]],
     config: ConfigView | None,
     shaped: Iterable[tuple[TensorSpec, tuple[int, ...]]],
+    *,
+    doubted: Set[str] = frozenset(),
 ) -> KnownSizes:
     """Find the sizes of all spaces from expressions per size, best first.
 
     What the config says outright comes first, then what follows from shapes, then the defaults of a family.
     Of two contradictory shapes, the first counts: the most common. Without a config that is trusted there are
-    no defaults: only what shapes and definitions by other sizes force.
+    no defaults: only what shapes and definitions by other sizes force. The same holds for the sizes that keys
+    of the config would tell that are `doubted`.
     """
     known = KnownSizes(sizes={"one": 1}, aliases=_aliases(candidates))
     constraints = _constraints(shaped)
     number = config.number if config is not None else _nothing
-    for stage in _STAGES if config is not None else _STAGES[:-1]:
+    stages = _STAGES if config is not None else _STAGES[:-1]
+    for stage in (*stages, stages[-1]):  # once more: what shapes told last may define other sizes
         usable = {
             name: [option for option in options if _stage(option) <= stage]
             for name, options in candidates.items()
-            if config is not None or not any(option.config_keys for option in options)
+            if not any(
+                option.config_keys if config is None else option.config_keys & doubted for option in options
+            )
         }
         while any([_evaluate(known, name, options, number) for name, options in usable.items()]):
             pass
