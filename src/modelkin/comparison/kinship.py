@@ -71,23 +71,35 @@ def alignment_summary(
 
 def in_another_order(
     candidate: Model, base: Model, alignment: AlignmentSummary, deltas: Deltas
-) -> tuple[tuple[str, ...], bool]:
+) -> tuple[dict[str, tuple[int, ...]], bool]:
     """Name the components that hold the same numbers in another order, and say whether nothing else differs.
 
-    Nothing but an order was undone: signs, factors and rotations change numbers. Both models have as many
-    parameters of each component, so that one is not a selection of the other.
+    Each comes with the layers that were compared, if these are not all of the candidate's. Nothing but an
+    order was undone: signs, factors and rotations change numbers. Both models have as many parameters of each
+    component, so that one is not a selection of the other.
     """
     if alignment.residual not in ("identity", "permutation"):
-        return (), False
+        return {}, False
     if parameters_by_component(candidate) != parameters_by_component(base):
-        return (), False
+        return {}, False
     other = {item.component for item in deltas.changes if item.what != "equal" or item.refitted}
     # Constants, which have no cosine, are equal in strangers, too.
     equal = [item for item in deltas.changes if item.component not in other and item.cosine is not None]
-    same = sorted({item.component for item in equal})
+    same = {name: _compared_in(candidate, name, equal) for name in sorted({item.component for item in equal})}
     if not any(item.reordered for item in equal):
-        return (), False
-    return tuple(same), not other
+        return {}, False
+    return same, not other and not any(same.values())
+
+
+def _compared_in(candidate: Model, component: str, changes: Sequence[TensorChange]) -> tuple[int, ...]:
+    """Return the layers in which a component was compared; empty if these are all that have it."""
+    seen = {item.layer for item in changes if item.component == component and item.layer is not None}
+    held = {
+        entry.layer
+        for entry in candidate.architecture.tensors
+        if entry.component == component and entry.layer is not None
+    }
+    return tuple(sorted(seen)) if held - seen else ()
 
 
 def relation_of(

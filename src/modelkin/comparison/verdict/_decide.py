@@ -13,7 +13,7 @@ from ._components import certain_tests, judge_component, not_testable, without_e
 from ._rule import DecisionRule
 from .pattern import STREAM, UNITS, pattern_of
 from .result import ComponentVerdict, Conclusion, Verdict
-from .words import headline, limitations, summary
+from .words import headline, is_part, limitations, summary
 
 _HEADS = "attention"
 """The component that heads belong to."""
@@ -93,7 +93,7 @@ def decide(
     if ranked:  # one test, planned as such: it was not chosen from several
         best = by_controls[0]
         log10_p = best.log10_p
-    same_numbers = _same_numbers(evidence, judged) if contrasted else ()
+    same_numbers = _same_numbers(evidence, judged) if contrasted else {}
     limits = {name: item.detection_limit for name, item in judged.items() if item.detection_limit is not None}
     return Verdict(
         conclusion=conclusion,
@@ -135,6 +135,7 @@ def decide(
                 ranked=bool(by_controls),
                 contrasted=bool(by_layers),
                 units_in_part=_units_in_part(evidence),
+                in_part=is_part(judged),
             ),
             *extra_limitations,
         ),
@@ -342,19 +343,28 @@ def _exactly_shared(item: ComponentVerdict, rule: DecisionRule, penalty: float) 
     return item.log10_p + penalty < rule.log10_p
 
 
-def _same_numbers(evidence: Sequence[Evidence], judged: Mapping[str, ComponentVerdict]) -> tuple[str, ...]:
-    """Name the components in whose shared layers all units hold exactly the numbers of the other model's."""
+def _same_numbers(
+    evidence: Sequence[Evidence], judged: Mapping[str, ComponentVerdict]
+) -> dict[str, tuple[int, ...]]:
+    """Name the components in whose shared layers all units hold exactly the numbers of the other model's.
+
+    Each comes with these layers, if others were tested.
+    """
     shares: dict[str, list[float | None]] = {}
     for test in evidence:
         if not isinstance(test, Contrast) or judged[test.component].basis != "own-layers":
             continue
         if set(test.layers) <= set(judged[test.component].layers):
             shares.setdefault(test.component, []).append(test.same_numbers)
-    return tuple(name for name, found in shares.items() if all(share == 1.0 for share in found))
+    return {
+        name: judged[name].layers if judged[name].other_layers else ()
+        for name, found in shares.items()
+        if all(share == 1.0 for share in found)
+    }
 
 
 def _all_units_read(
-    evidence: Sequence[Evidence], names: Sequence[str], judged: Mapping[str, ComponentVerdict]
+    evidence: Sequence[Evidence], names: Collection[str], judged: Mapping[str, ComponentVerdict]
 ) -> bool:
     """Say whether equality was seen in all units of all layers that were read, not in some of them."""
     units = {test.component for test in evidence if isinstance(test, Contrast)} & {"mlp", "experts"}

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 
 from modelkin.message import Message, joined, say
 
+from .pattern import UNITS
 from .result import ComponentVerdict, Conclusion, Reading, Verdict
 
 EXPLAINED: frozenset[Reading | None] = frozenset(
@@ -21,21 +23,30 @@ NEVER = 1.0
 """The effect of equal weights: from this detection limit on, no effect is found reliably."""
 GUESSED = say("limitation.guessed")
 """For comparisons with a model whose tensor names say nothing."""
+_BODY = UNITS | {"attention"}
+"""Components of which one must be shared for the whole to be: tables, gains and routers are a part."""
 
 
 def limitations(
-    conclusion: Conclusion, *, stage: str, ranked: bool, contrasted: bool = False, units_in_part: bool = False
+    conclusion: Conclusion,
+    *,
+    stage: str,
+    ranked: bool,
+    contrasted: bool = False,
+    units_in_part: bool = False,
+    in_part: bool = False,
 ) -> tuple[Message, ...]:
     """Say what a verdict does not say.
 
     Only the deep stage undoes disguises. `ranked` verdicts rest in part on controls, `contrasted` ones on
     mismatched layers of the same two models. With `units_in_part`, layers were too large to be read whole
-    although units must teach coordinates.
+    although units must teach coordinates. A changed form that is found `in_part` leaves the rest open.
     """
     related = _limitations("ancestor", "seed", "frozen", "wrongdoing", "sampled")
     deep = stage == "deep"
     at_deep = ("retrained", "few_layers", *(("renumbered",) if units_in_part else ()))
     hidden = at_deep if deep else ("not_undone",)
+    changed_in_part = in_part and conclusion is Conclusion.SHARED_REPARAMETRISED
     match conclusion:
         case Conclusion.IDENTICAL:
             return _limitations("ancestor", "wrongdoing")
@@ -47,11 +58,18 @@ def limitations(
             return (*related, *_limitations(*hidden))
         case _:
             rests_on = (*(("own_layers",) if contrasted else ()), *(("ranked",) if ranked else ()))
-            return (*_limitations(*rests_on), *related)
+            return (*_limitations(*rests_on), *related, *(_limitations(*hidden) if changed_in_part else ()))
 
 
 def _limitations(*names: str) -> tuple[Message, ...]:
     return tuple(say(f"limitation.{name}") for name in names)
+
+
+def is_part(components: Mapping[str, ComponentVerdict]) -> bool:
+    """Say whether what is shared is a part: a component or layer shows nothing, or it is no layer at all."""
+    found = {name: item for name, item in components.items() if item.conclusion.related}
+    silent = any(item.conclusion is Conclusion.NO_EVIDENCE for item in components.values())
+    return silent or not found.keys() & _BODY or any(item.other_layers for item in found.values())
 
 
 def headline(
@@ -65,20 +83,23 @@ def headline(
     same_numbers: bool = False,
 ) -> Message:
     """State the verdict in a few words; for a part, also how much of the model it is."""
+    form = "ranked" if ranked else "own-layers" if contrasted else "reparametrised"
+    amount = say("headline.amount-unknown") if share is None else _amount(share)
+    parts = tuple(_short_part(name, item) for name, item in components.items() if item.conclusion.related)
+    if conclusion is Conclusion.SHARED_REPARAMETRISED and is_part(components):
+        return say(f"headline.part-{form}", parts=parts, amount=amount)
     if same_numbers:
         return say("headline.same-numbers")
-    if ranked or contrasted:
-        return say("headline.shared-ranked" if ranked else "headline.shared-own-layers")
+    if conclusion is Conclusion.SHARED_REPARAMETRISED:
+        return say(f"headline.shared-{form}")
     if conclusion is not Conclusion.SHARED_PARTIAL:
         return say(f"headline.{reading or conclusion.value}")
-    amount = say("headline.amount-unknown") if share is None else _amount(share)
     if reading is not None:
         return say(f"headline.{reading}", amount=amount)
     partial = [item for item in components.values() if item.conclusion is Conclusion.SHARED_PARTIAL]
     silent = any(item.conclusion is Conclusion.NO_EVIDENCE for item in components.values())
     if partial and not silent and all(item.unfaced_base_layers for item in partial):
         return say("headline.base-has-more", amount=amount)
-    parts = tuple(_short_part(name, item) for name, item in components.items() if item.conclusion.related)
     return say("headline.shared-partial", parts=parts, amount=amount)
 
 
@@ -112,14 +133,15 @@ def summary(
     ranked: bool = False,
     contrasted: bool = False,
     reading: Reading | None = None,
-    same_numbers: Collection[str] = (),
+    same_numbers: Mapping[str, Sequence[int]] = MappingProxyType({}),
 ) -> Message:
     """State the verdict in one sentence; if nothing was testable, also what would make it so.
 
     A pattern that has a reading is followed by what it commonly means.
 
     `ranked` is one that rests only on controls, `contrasted` one that rests on mismatched layers of the same
-    two models; `same_numbers` are components whose units hold exactly the same numbers in another order.
+    two models; `same_numbers` are components whose units hold exactly the same numbers in another order,
+    with their layers if these are not all.
     """
     said = _verdict(
         conclusion,
@@ -147,7 +169,7 @@ def _verdict(
     ranked: bool,
     contrasted: bool,
     reading: Reading | None,
-    same_numbers: Collection[str],
+    same_numbers: Mapping[str, Sequence[int]],
 ) -> Message:
     shared = [
         name
@@ -170,7 +192,8 @@ def _verdict(
             if same_numbers:
                 return _in_another_order(pair, components, same_numbers)
             form = "ranked" if ranked else "own-layers" if contrasted else "reparametrised"
-            return _with_rest(say(f"summary.shared-{form}", pair=pair, parts=_named(shared)), components)
+            parts = tuple(_part(name, components[name]) for name in shared)
+            return _with_rest(say(f"summary.shared-{form}", pair=pair, parts=parts), components)
         case Conclusion.NO_EVIDENCE:
             blind = [name for name, item in components.items() if item.reason and item.reason.code == "blind"]
             return _no_evidence(pair, limits, blind)
@@ -186,11 +209,17 @@ def _named(names: Iterable[str]) -> tuple[Message, ...]:
 
 
 def retold_by_equality(
-    verdict: Verdict, same_numbers: Collection[str], *, everything: bool, candidate: str, base: str
+    verdict: Verdict,
+    same_numbers: Mapping[str, Sequence[int]],
+    *,
+    everything: bool,
+    candidate: str,
+    base: str,
 ) -> Verdict:
     """Say of a verdict on a changed form that some components hold the same numbers in another order.
 
-    `everything`: so does all else that was compared number by number. Only words change.
+    Each comes with the layers that were compared, if these are not all. `everything`: so does all else, and
+    every layer was compared. Only words change.
     """
     if not same_numbers or verdict.conclusion is not Conclusion.SHARED_REPARAMETRISED:
         return verdict
@@ -198,39 +227,75 @@ def retold_by_equality(
     return replace(
         verdict,
         headline=say("headline.same-numbers") if everything else verdict.headline,
-        # What layers write into the residual stream was compared with the layers.
-        summary=_in_another_order(pair, verdict.components, same_numbers, silent_on=("residual",)),
+        summary=_in_another_order(pair, verdict.components, same_numbers, whole=everything),
     )
 
 
 def _in_another_order(
     pair: Message,
     components: Mapping[str, ComponentVerdict],
-    same_numbers: Collection[str],
+    same_numbers: Mapping[str, Sequence[int]],
     *,
-    silent_on: Collection[str] = (),
+    whole: bool = False,
 ) -> Message:
-    """Say which components hold the same numbers, and apart from these, which are shared or not."""
-    said = say("summary.shared-same-numbers", pair=pair, parts=_named(sorted(same_numbers)))
-    others = {name: item for name, item in components.items() if name not in {*same_numbers, *silent_on}}
-    shared = [name for name, item in others.items() if item.conclusion.related]
-    also = (say("summary.rest-shared", rest=_named(shared)),) if shared else ()
+    """Say which components hold the same numbers, and apart from these, which are shared or not.
+
+    `whole`: everything does, also where tests found nothing.
+    """
+    parts = tuple(
+        _layers_of(say(f"component.{name}"), tuple(same_numbers[name])) for name in sorted(same_numbers)
+    )
+    form = "part" if is_part(components) and not whole else "shared"
+    said = say(f"summary.{form}-same-numbers", pair=pair, parts=parts)
+    wholly = {name for name, layers in same_numbers.items() if not layers}
+    if form == "shared":
+        wholly.add("residual")  # what layers write was compared with the layers
+    others = {name: item for name, item in components.items() if name not in wholly}
+    shared = [
+        _part(name, item)
+        for name, item in others.items()
+        if item.conclusion.related and name not in same_numbers
+    ]
+    also = (say("summary.rest-shared", rest=tuple(shared)),) if shared else ()
     return _with_rest(said, others, also)
 
 
 def _with_rest(
     said: Message, components: Mapping[str, ComponentVerdict], also: tuple[Message, ...] = ()
 ) -> Message:
-    """Add, for components without a finding, whether they show nothing or were tested elsewhere."""
-    silent = [name for name, item in components.items() if item.conclusion is Conclusion.NO_EVIDENCE]
+    """Add, of components and layers without a finding, whether they show nothing or were tested elsewhere."""
+    silent = [
+        _silent_part(name, item)
+        for name, item in components.items()
+        if item.conclusion is Conclusion.NO_EVIDENCE or item.other_layers
+    ]
     elsewhere = [
         name
         for name, item in components.items()
         if item.conclusion is Conclusion.NOT_TESTABLE and item.log10_p is not None
     ]
-    rest = [*also, *([say("summary.rest-silent", rest=_named(silent))] if silent else [])]
+    rest = [*also, *([say("summary.rest-silent", rest=tuple(silent))] if silent else [])]
     rest += [say("summary.rest-elsewhere", rest=_named(elsewhere))] if elsewhere else []
     return say("sentences", said=(said, *rest)) if rest else said
+
+
+def _layers_of(part: Message, layers: tuple[int, ...]) -> Message:
+    """Name a component and some of its tested layers, or the component alone if no layers are given."""
+    if not layers:
+        return part
+    if len(layers) == 1:
+        return say("summary.one_layer", part=part, layers=layers)
+    return say("summary.some_layers", part=part, layers=layers)
+
+
+def _silent_part(name: str, item: ComponentVerdict) -> Message:
+    """Name a component without evidence, or the layers of it that have none."""
+    part = say(f"component.{name}")
+    if not item.other_layers:
+        return part
+    if len(item.other_layers) == 1:
+        return say("summary.other_layer", part=part, layers=item.other_layers)
+    return say("summary.other_layers", part=part, layers=item.other_layers)
 
 
 def _part(name: str, item: ComponentVerdict) -> Message:
@@ -238,11 +303,7 @@ def _part(name: str, item: ComponentVerdict) -> Message:
     part = say(f"component.{name}")
     if item.unfaced_base_layers:
         return say("summary.base_has_more", part=part, layers=item.unfaced_base_layers)
-    if not item.other_layers:
-        return part
-    if len(item.layers) == 1:
-        return say("summary.one_layer", part=part, layers=item.layers)
-    return say("summary.some_layers", part=part, layers=item.layers)
+    return _layers_of(part, item.layers if item.other_layers else ())
 
 
 _REMEDIES = {
