@@ -7,7 +7,7 @@ from tests.comparison.verdict.test_decide import found, judged, null
 from tests.places import ZOO
 
 import modelkin as mk
-from modelkin.casework.lab import load_zoo
+from modelkin.casework.lab import derive, load_zoo
 from modelkin.comparison.methods import EQUAL_VALUES
 from modelkin.comparison.verdict import Conclusion
 from modelkin.document.language import ENGLISH, load_language
@@ -23,12 +23,23 @@ SILENT = [null("mlp", layer=0), null("attention", layer=0)]
 
 
 def test_equal_token_tables_and_nothing_else_are_called_that():
-    verdict = judged([*TABLES, *SILENT, null("norms")])
+    verdict = judged([*TABLES, *SILENT, null("norms")], stage="deep")
     assert verdict.conclusion is Conclusion.SHARED_PARTIAL
     assert verdict.reading == "token-tables-only"
     assert "The same token tables, nothing else" in str(verdict.headline)
     assert "trained between the same published or frozen tables" in str(verdict.summary)
     assert "common origin" not in str(verdict.summary)
+
+
+@pytest.mark.parametrize("evidence", [TABLES, [shared("head")]], ids=["tables", "coordinates"])
+@pytest.mark.parametrize("lang", ["en", "ko"])
+def test_before_the_deep_stage_a_copy_with_moved_layers_is_not_excluded(evidence, lang):
+    verdict = judged([*evidence, *SILENT])
+    assert verdict.reading in ("tables-so-far", "coordinates-so-far")
+    assert "--depth deep" in load_language(lang).tell(verdict.headline)
+    assert "--depth deep" in load_language(lang).tell(verdict.summary)
+    assert "layers were moved" in str(verdict.summary)
+    assert "Neither body need" not in str(verdict.summary)
 
 
 def test_what_layers_write_between_common_tables_does_not_change_that():
@@ -87,6 +98,15 @@ def test_readings_are_told_in_both_languages():
 @pytest.fixture(scope="module")
 def zoo():
     return load_zoo(ZOO)
+
+
+def test_a_copy_without_its_first_layer_is_not_cleared_at_standard_depth(zoo):
+    base = zoo["deep-1"].load()
+    cut = derive.reorder_layers(base, layers=[1, 2, 3, 4, 5])
+    sources = [MemorySource(model.files(), name=name) for name, model in (("cut", cut), ("base", base))]
+    verdict = mk.compare(candidate=sources[0], base=sources[1], depth="standard").verdict
+    assert verdict.reading == "tables-so-far"
+    assert "a copy whose layers were moved or left out" in str(verdict.summary)
 
 
 def compared(zoo, candidate, base):

@@ -20,6 +20,7 @@ WIDTHS = ("residual", "mlp", "heads", "kv_heads", "expert_mlp", "experts")
 _HEADS = ("heads", "kv_heads")
 _BARE = {
     "token-tables-only": "same-tables",
+    "tables-so-far": "same-tables",
     "coordinates-only": "same-coordinates",
     "coordinates-and-heads": "same-coordinates",
     "coordinates-so-far": "same-coordinates",

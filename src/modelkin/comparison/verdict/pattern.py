@@ -30,8 +30,9 @@ def pattern_of(
 ) -> Reading | None:
     """Name the pattern, or return None if it is none of these.
 
-    Before the deep stage, units were compared only with unchanged numbering, so coordinates without units may
-    also mean a copy whose units were reordered. `alike_heads`: heads were found again that are alike and not
+    Before the deep stage, layers and units were compared only with unchanged numbering, so tables or
+    coordinates without units may also mean a copy whose layers were moved or whose units were reordered.
+    `alike_heads`: heads were found again that are alike and not
     the same, and were not counted.
     """
     tests = [test for test in evidence if isinstance(test, Tested)]
@@ -51,7 +52,7 @@ def pattern_of(
         return None
     tables = [test for test in tests if test.component in shared & _TABLES]
     if tables and shared <= _TABLES | {"residual"} and all(EQUAL_VALUES in test.flags for test in tables):
-        return "token-tables-only"
+        return "token-tables-only" if stage == "deep" else "tables-so-far"
     if stage != "deep":
         return "coordinates-so-far"
     return "coordinates-and-heads" if alike_heads else "coordinates-only"

@@ -36,6 +36,7 @@ Reading = Literal[
     "norm-gains-only",
     "norm-gains-alone",
     "token-tables-only",
+    "tables-so-far",
     "coordinates-only",
     "coordinates-and-heads",
     "coordinates-so-far",
@@ -46,10 +47,11 @@ Reading = Literal[
 
 ``norm-gains-only``: only norm gains are shared, and other parts were tested.
 ``norm-gains-alone``: only norm gains were tested, and they are shared.
-``token-tables-only``: token tables are equal bit for bit, and no units are shared.
+``token-tables-only``: token tables are equal bit for bit, and no units are shared, reordered or not.
+``tables-so-far``: the same, before moved layers and reordered units were looked for.
 ``coordinates-only``: what runs along the residual stream is shared, and no units are, reordered or not.
 ``coordinates-and-heads``: the same, with heads that are alike: learned, or copied and trained on.
-``coordinates-so-far``: the same, before reordered units were looked for.
+``coordinates-so-far``: coordinates without units, before moved layers and reordered units were looked for.
 ``zeros-alone``: nothing is shared except the places of zeros.
 ``beginning-alone``: nothing is shared except what all layers of both models have in common.
 """

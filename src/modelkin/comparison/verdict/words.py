@@ -14,7 +14,8 @@ from .result import ComponentVerdict, Conclusion, Reading, Verdict
 
 EXPLAINED: frozenset[Reading | None] = frozenset(
     {
-        *("token-tables-only", "coordinates-only", "coordinates-and-heads", "coordinates-so-far"),
+        *("token-tables-only", "tables-so-far"),
+        *("coordinates-only", "coordinates-and-heads", "coordinates-so-far"),
         *("zeros-alone", "beginning-alone"),
     }
 )
