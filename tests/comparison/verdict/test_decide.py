@@ -422,6 +422,19 @@ def test_layers_of_the_base_without_a_counterpart_make_it_a_part_from_either_sid
     assert whole.conclusion is Conclusion.SHARED
 
 
+def test_one_layer_of_a_deeper_base_is_a_part_from_either_side():
+    """With one layer there are no others to tell it from, but the base has more."""
+    cut = [replace(found("mlp", log10_p=-40, layer=0), base_layers=(2,)), found("norms", log10_p=-40)]
+    verdict = judged(cut, stage="deep", unfaced={"mlp": {0, 1, 3}}, parameters=PARAMETERS)
+    assert verdict.conclusion is Conclusion.SHARED_PARTIAL
+    assert verdict.components["mlp"].unfaced_base_layers == (0, 1, 3)
+    assert "the base has more" in str(verdict.headline)
+    assert judged(cut, stage="deep", unfaced={"mlp": {2}}).conclusion is Conclusion.SHARED
+    assert (
+        judged(cut, stage="deep", unfaced={"norms": {0}}).conclusion is Conclusion.SHARED
+    )  # no single layer
+
+
 def test_nothing_significant_is_no_evidence_with_its_detection_limit():
     verdict = judged([null("mlp"), null("norms")])
     assert verdict.conclusion is Conclusion.NO_EVIDENCE

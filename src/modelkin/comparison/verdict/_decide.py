@@ -294,8 +294,11 @@ def _knowing_of_others(
 def _without_counterpart(
     tests: Sequence[Evidence], item: ComponentVerdict, rule: DecisionRule, unfaced: Collection[int]
 ) -> ComponentVerdict:
-    """Call a component partly shared if all layers of the candidate are found, but not all of the base."""
-    if item.conclusion is not Conclusion.SHARED or not item.layers:
+    """Call a component partly shared if all layers of the candidate are found, but not all of the base.
+
+    A candidate with one layer counts, too: its one test says which layer of the base it faces.
+    """
+    if item.conclusion is not Conclusion.SHARED:
         return item
     facing = {
         layer
@@ -304,7 +307,7 @@ def _without_counterpart(
         for layer in test.base_layers or test.layers
     }
     left = tuple(sorted(set(unfaced) - facing))
-    if not left:
+    if not left or not facing:
         return item
     return replace(item, conclusion=Conclusion.SHARED_PARTIAL, unfaced_base_layers=left)
 
