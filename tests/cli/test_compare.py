@@ -336,3 +336,8 @@ def test_a_malformed_model_gets_exit_code_4(run, tmp_path):
     status, out, err = run("compare", str(tmp_path), "./base")
     assert (status, out) == (4, "")
     assert "model.safetensors" in err
+
+
+def test_the_help_says_that_a_scrambled_copy_is_looked_for_without_controls(run):
+    told = " ".join(run("compare", "--help").stdout.split())
+    assert "layers that face each other are compared with layers that do not" in told

@@ -172,7 +172,8 @@ def compare(
 
     Weights can be permuted or rotated without changing what a model computes. --depth deep looks for that;
     without it such a copy, or one with a different number of layers, may end in "no evidence". If both units
-    and coordinates were scrambled, only several --control models of the same shapes can tell.
+    and coordinates were scrambled, layers that face each other are compared with layers that do not; where
+    that leaves it open, several --control models of the same shapes can tell.
 
     \b
     Examples
