@@ -244,7 +244,8 @@ def test_everything_shared():
 def test_only_the_norms_shared_is_partial_and_named():
     verdict = judged([null("mlp"), found("norms", log10_p=-30), null("embedding")])
     assert verdict.conclusion is Conclusion.SHARED_PARTIAL
-    assert "in part: norms; no evidence in embedding, mlp" in str(verdict.summary)
+    assert "agree in their norm gains; no evidence in embedding, mlp" in str(verdict.summary)
+    assert "a student of the other's hidden states" in str(verdict.summary)
     assert verdict.components["norms"].conclusion is Conclusion.SHARED
     assert verdict.components["mlp"].conclusion is Conclusion.NO_EVIDENCE
 
@@ -289,6 +290,8 @@ def test_only_norm_gains_tested_and_shared_says_that_nothing_else_was():
     assert verdict.reading == "norm-gains-alone"
     expected = "The norm gains are shared (0.1 % of the parameters); nothing else was tested"
     assert str(verdict.headline) == expected
+    assert "agree in their norm gains; nothing else was tested" in str(verdict.summary)
+    assert "a student of the other's hidden states" in str(verdict.summary)
 
 
 def test_a_tested_component_keeps_its_result_where_other_coordinates_were_only_tried():

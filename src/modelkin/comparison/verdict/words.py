@@ -14,7 +14,7 @@ from .result import ComponentVerdict, Conclusion, Reading, Verdict
 
 EXPLAINED: frozenset[Reading | None] = frozenset(
     {
-        *("token-tables-only", "tables-so-far"),
+        *("norm-gains-only", "norm-gains-alone", "token-tables-only", "tables-so-far"),
         *("coordinates-only", "coordinates-and-heads", "coordinates-so-far"),
         *("zeros-alone", "beginning-alone"),
     }
@@ -185,6 +185,8 @@ def _verdict(
             return say("summary.shared", pair=pair, parts=_named(shared))
         case Conclusion.SHARED_PARTIAL:
             parts = tuple(_part(name, components[name]) for name in shared)
+            if reading == "norm-gains-alone":
+                return say("summary.norm-gains-alone", pair=pair)
             if not rest:
                 return say("summary.shared-partial-layers", pair=pair, parts=parts)
             code = f"summary.{reading}" if reading in EXPLAINED else "summary.shared-partial"
