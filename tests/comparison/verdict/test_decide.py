@@ -186,6 +186,7 @@ def test_layers_that_agree_more_than_mismatched_ones_decide_and_are_told_as_such
     assert "calibrated on the pair's own layers" in str(verdict.headline)
     assert "calibrated on the pair's own layers" in str(verdict.summary)
     assert "not exact" in str(verdict.limitations[0])
+    assert "one agreed a little more in facing layers" in str(verdict.limitations[0])
     assert verdict.effect is not None
     assert verdict.effect.value == pytest.approx(0.9)
 
