@@ -9,7 +9,7 @@ from ._decomposition import cosine_decomposition, limit_cosine, positive_share
 from ._guards import is_sorted
 from ._power import DetectionLimit, detection_limit, needed_z
 from ._result import AxisTest, NotTestable
-from ._swap import log10_sign_bound, swap_test
+from ._swap import SwapTest, log10_sign_bound, swap_test
 from ._tails import log10_normal_tail, normal_quantile
 from ._traces import trace_test
 from ._units import MIN_UNITS, joint_features
@@ -21,6 +21,7 @@ __all__ = [
     "AxisTest",
     "DetectionLimit",
     "NotTestable",
+    "SwapTest",
     "axis_test",
     "best_pairing",
     "binomial_limit",

@@ -17,6 +17,7 @@ from modelkin.tensors import Array, TensorSlice
 from ._interface import Method, Pair, Planned, Side, sample_probe
 from ._result import EQUAL_VALUES, Evidence, Tested
 from .axis import N_PERMUTATIONS, as_evidence
+from .small_places import given_small_gains
 
 _MOST_VECTORS = 512
 """Most vectors of a model that are used; more would add bytes but no power."""
@@ -58,6 +59,9 @@ class NormProfile(Method):
             )
             details = {"vectors": len(joint.used), "dimensions_left_out": int(np.count_nonzero(~kept))}
             found = as_evidence(self, result, layers=layers, base_layers=base_layers, details=details)
+            if isinstance(found, Tested):
+                gains = (np.stack([side[k][kept] for k in joint.used], axis=1) for side in (candidate, base))
+                found = given_small_gains(found, *gains, seed=pair.seed)
             if isinstance(found, Tested) and all(map(np.array_equal, candidate, base)):
                 return found.flagged(EQUAL_VALUES)
             return found

@@ -23,6 +23,7 @@ from ._interface import Method
 from ._result import FEW_ORDERS, LOG10_ALPHA, ORDERED, Details, Effect, Skipped, Tested, Where
 from .beginnings import OtherLayers, beside_beginning, common_beginning
 from .sizes import given_sizes
+from .small_places import given_small_places
 from .tied import TIED, is_tied
 from .zeros import common_zeros, given_zeros
 
@@ -137,6 +138,7 @@ def unit_evidence(
         test = given_zeros(test, zeros, chosen_from=chosen_from)
     if isinstance(test, Tested):
         test = given_sizes(test, candidate, base, chosen_from=chosen_from)
+        test = given_small_places(test, candidate, base, seed=seed, chosen_from=chosen_from)
     beginning = None if others is None else common_beginning(rows, others)
     if isinstance(test, Tested) and beginning is not None:
         test = beside_beginning(test, beginning, chosen_from=chosen_from)
