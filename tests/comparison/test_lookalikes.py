@@ -5,9 +5,11 @@ The models are stored in `tests/lookalikes`; ``make test-lab`` trains new ones o
 
 from functools import cache
 
+import numpy as np
 import pytest
 from tests.comparison.common_recipes import EXPERT_TREATMENTS, TREATMENTS
 from tests.places import LOOKALIKES, ZOO
+from tests.scale.lifelike import GROWN
 
 import modelkin as mk
 from modelkin.casework.lab import load_zoo
@@ -127,3 +129,32 @@ def test_units_sorted_by_norm_in_both_models_have_no_arbitrary_order():
     gates = [test for test in result.evidence if test.role == "mlp_gate" and isinstance(test, Tested)]
     assert len(gates) == 4
     assert all("sorted" in test.flags and test.log10_p == 0.0 for test in gates)
+
+
+def with_strong_gains(seed):
+    """Draw a model whose gains and embedding single out the same dimensions in all layers, as large ones do.
+
+    Models of the zoo have gains near one: sorting their dimensions leaves too little for a false finding.
+    """
+    model, rng = GROWN["width 256"].drawn(seed=seed), np.random.default_rng([seed, 5])
+    width = model.config["hidden_size"]
+    profile = rng.lognormal(-0.5, 0.3, width)
+    profile[rng.choice(width, 6, replace=False)] *= 4
+    changed = {
+        name: profile * rng.lognormal(0, 0.12, width)
+        for name, values in sorted(model.tensors.items())
+        if values.ndim == 1
+    }
+    table = "model.embed_tokens.weight"
+    changed[table] = model.tensors[table] * np.sqrt(profile)
+    return model.with_tensors({name: value.astype(np.float32) for name, value in changed.items()})
+
+
+@pytest.mark.parametrize("name", ["dimensions sorted by a gain", "dimensions sorted by second moment"])
+def test_strangers_with_strong_gains_whose_dimensions_were_sorted_are_strangers_still(name, monkeypatch):
+    models = [TREATMENTS[name](with_strong_gains(seed)) for seed in (11, 12)]
+    candidate, base = (MemorySource(model.files(), name=f"drawn-{n}") for n, model in enumerate(models))
+    with monkeypatch.context() as patch:
+        patch.setattr("modelkin.stats._axis.order_flags", lambda *_, **__: ())
+        assert mk.compare(candidate=candidate, base=base).verdict.related  # the trap is there
+    assert not mk.compare(candidate=candidate, base=base).verdict.related
