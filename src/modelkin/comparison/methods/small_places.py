@@ -122,6 +122,8 @@ def _left(candidate: Array, base: Array, question: _SwappedPlaces) -> float | No
     mine, theirs = (np.where(np.isfinite(rows), rows, 0.0).astype(np.float32) for rows in (candidate, base))
     some = np.random.default_rng(question.seed).permutation(len(mine))[:MOST_COMPARED]
     sample = _FacingRows(mine[some], theirs[some])
+    if _follow_from_values(sample, 1.0, question.tried, question):
+        return None  # places agree by 1 at most: whatever they do, the answer is the same
     agreements = {limit: sample.agreement(limit) for limit in question.limits}
     common = {limit: found for limit, found in agreements.items() if found is not None}
     if not common:
