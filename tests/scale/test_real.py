@@ -17,8 +17,8 @@ layer's MLP take 0.85 GB as float32, in either model."""
 TURNED_MB = 2_800
 """Candidates whose residual stream was turned hold all that writes into it: in four wide layers, 0.8 GB."""
 TURNED_BACK_MB = 8_500
-"""Turned copies at deep depth, as recorded: the map is learned from whole matrices of a layer. Since those are
-kept as 16 bits a number, a rotation takes 4.6 GB (one run); both rows have not been recorded again."""
+"""Turned copies at deep depth, as recorded: the map is learned from whole matrices of a layer. In 16 bits
+a number, a rotation takes 4.6 GB (one run); both rows have not been recorded again."""
 ROW_MB = {
     ("units", "deep"): REORDERED_MB,
     ("heads", "deep"): REORDERED_MB,
