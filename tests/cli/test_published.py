@@ -14,7 +14,7 @@ PAIR = (str(ZOO / "finetune-light"), str(ZOO / "base"), "--depth", "quick")
 def test_scores_stand_below_the_verdict(run):
     status, out, _ = run("compare", *PAIR, "--methods", "anchors,awm")
     assert status == 0
-    assert out.index("origin") < out.index("What published methods would say (not part of the verdict)")
+    assert out.index("strength") < out.index("What published methods would say (not part of the verdict)")
     assert out.index("anchors") < out.index("awm")
 
 

@@ -90,6 +90,8 @@ def test_equal_files_are_the_same_model_whatever_their_configs_call_a_layer():
     tiny = Tiny(family="glm4_moe", layers=3, seed=2)
     told = source(tiny), source(tiny, num_hidden_layers=2, num_nextn_predict_layers=1)
     with mk.open_model(told[0]) as one, mk.open_model(told[1]) as other:
-        assert names_apart(one, other)
+        assert (
+            names_apart(one, other) == ()
+        )  # its tensors are those of a decoder layer, whatever it is called
     found = mk.compare(candidate=told[0], base=told[1], options=FULL)
     assert found.verdict.conclusion.value == "identical"
