@@ -74,7 +74,12 @@ def given_small_places(
         return test
     sign_free = test.sign_free or "signs" in test.flags
     question = _SwappedPlaces(
-        valued=lambda rows, _: np.sign(rows), limits=_LIMITS, tried=_USUAL, seed=seed, sign_free=sign_free
+        valued=lambda rows, _: np.sign(rows),
+        limits=_LIMITS,
+        tried=_USUAL,
+        seed=seed,
+        sign_free=sign_free,
+        opposed=not sign_free and test.effect.value < 0,
     )
     return _beyond(test, _left(candidate, base, question), chosen_from=chosen_from)
 
@@ -88,7 +93,12 @@ def given_small_gains(test: Tested, candidate: Array, base: Array, *, seed: int)
     if test.log10_p >= WORTH_ASKING:
         return test
     question = _SwappedPlaces(
-        valued=_about_the_median, limits=_GAIN_LIMITS, tried=(), seed=seed, sign_free=False
+        valued=_about_the_median,
+        limits=_GAIN_LIMITS,
+        tried=(),
+        seed=seed,
+        sign_free=False,
+        opposed=test.effect.value < 0,
     )
     return _beyond(test, _left(candidate, base, question), chosen_from=1)
 
@@ -103,6 +113,12 @@ class _SwappedPlaces:
     """Limits beyond which values of a copy are compared; empty for that of the common places themselves."""
     seed: int
     sign_free: bool
+    opposed: bool
+    """Whether units are claimed to point away from each other, as in flipped copies: then values have to."""
+
+    def directed(self, found: SwapTest) -> float:
+        """Return the effect in the direction of what is claimed: the other one supports nothing."""
+        return -found.effect if self.opposed else found.effect
 
     def exchanged(self, one: Array, two: Array, large: Places) -> SwapTest | NotTestable:
         """Exchange values between units at places that are large in both models."""
@@ -139,7 +155,10 @@ def _left(candidate: Array, base: Array, question: _SwappedPlaces) -> float | No
     whole = _FacingRows(mine, theirs)
     limits = {(max(level, min(times * level, 1.0)), axis) for level, axis in best for times in BEYOND}
     bounds = [question.exchanged(mine, theirs, whole.large(limit)) for limit in limits]
-    return max(0.0 if isinstance(found, NotTestable) else found.log10_p for found in bounds)
+    return max(
+        0.0 if isinstance(found, NotTestable) or question.directed(found) <= 0.0 else found.log10_p
+        for found in bounds
+    )
 
 
 def _beyond(test: Tested, left: float | None, *, chosen_from: int) -> Tested:
@@ -211,7 +230,7 @@ def _follow_from_values(
         floor = math.log10(2.0) * (1 - between.n_pairs)
         most = math.sqrt(max(0.0, effects[0]) * max(0.0, effects[1]))  # what equal models would reach
         is_sure = between.log10_p <= max(SURE, NEAR_FLOOR * floor)
-        if is_sure and abs(between.effect) >= SPARED * agreement * most:
+        if is_sure and question.directed(between) >= SPARED * agreement * most:
             return True
     return False
 
