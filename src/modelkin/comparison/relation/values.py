@@ -61,6 +61,8 @@ def kind_of_values(changes: Sequence[TensorChange]) -> str:
         # Levels alone tell how the model was stored, not what was done before.
         changed = [item for item in changed if item.what != "quantised"]
         words = Counter(item.what for item in changed)
+        if _is_made_up(coded) and words["low-rank"] > words["trained"]:
+            return "unknown"  # training that hardly rises above levels has few directions that do
     elif _trained_beside(changed, coded):
         return "fine-tune"
     elif _is_made_up(coded):
