@@ -138,8 +138,9 @@ def _left(candidate: Array, base: Array, question: _SwappedPlaces) -> float | No
     mine, theirs = (np.where(np.isfinite(rows), rows, 0.0).astype(np.float32) for rows in (candidate, base))
     some = np.random.default_rng(question.seed).permutation(len(mine))[:MOST_COMPARED]
     sample = _FacingRows(mine[some], theirs[some])
-    if _follow_from_values(sample, 1.0, question.tried, question):
-        return None  # places agree by 1 at most: whatever they do, the answer is the same
+    explained = _explained(sample, question.tried, question)
+    if explained >= 1.0:
+        return None  # places agree by 1 at most
     agreements = {limit: sample.agreement(limit) for limit in question.limits}
     common = {limit: found for limit, found in agreements.items() if found is not None}
     if not common:
@@ -149,8 +150,9 @@ def _left(candidate: Array, base: Array, question: _SwappedPlaces) -> float | No
         for limits in ([limit for limit in common if limit[1] == axis] for axis in (None, 1, 0))
         if limits
     ]
-    agreement = max(common.values())
-    if _follow_from_values(sample, agreement, question.tried or best, question):
+    if not question.tried:
+        explained = _explained(sample, best, question)
+    if explained >= max(common.values()):
         return None
     whole = _FacingRows(mine, theirs)
     limits = {(max(level, min(times * level, 1.0)), axis) for level, axis in best for times in BEYOND}
@@ -214,10 +216,9 @@ class _FacingRows:
         return trace / whole if is_common and whole > 0.0 else None
 
 
-def _follow_from_values(
-    pair: _FacingRows, agreement: float, limits: Sequence[Limit], question: _SwappedPlaces
-) -> bool:
-    """Say whether values agree so well where they are large that small ones must be in the same places."""
+def _explained(pair: _FacingRows, limits: Sequence[Limit], question: _SwappedPlaces) -> float:
+    """Return up to which agreement small places follow from values that agree where they are large."""
+    explained = -math.inf
     for limit in limits:
         large = pair.large(limit)
         between, *own = (
@@ -230,9 +231,10 @@ def _follow_from_values(
         floor = math.log10(2.0) * (1 - between.n_pairs)
         most = math.sqrt(max(0.0, effects[0]) * max(0.0, effects[1]))  # what equal models would reach
         is_sure = between.log10_p <= max(SURE, NEAR_FLOOR * floor)
-        if is_sure and question.directed(between) >= SPARED * agreement * most:
-            return True
-    return False
+        if is_sure:
+            effect = question.directed(between)
+            explained = max(explained, effect / (SPARED * most) if most else math.copysign(math.inf, effect))
+    return explained
 
 
 def _centred(rows: npt.NDArray[np.float64]) -> Array:
