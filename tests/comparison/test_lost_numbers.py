@@ -122,7 +122,7 @@ LOST = {
 
 
 @pytest.mark.parametrize("kind", LOST)
-@pytest.mark.parametrize("name", ["base", "gpt2-base"])
+@pytest.mark.parametrize("name", ["base", pytest.param("gpt2-base", marks=pytest.mark.more)])
 def test_the_side_that_lost_numbers_is_named_whichever_comes_first(kind, name):
     whole = zoo_model(name)
     coarse = LOST[kind](whole)

@@ -75,7 +75,7 @@ def test_weights_that_change_from_layer_to_layer_are_seen_and_written():
 
 
 @pytest.mark.parametrize("other", [HEAVY, "twin-1"])
-@pytest.mark.parametrize("t", [0.1, 0.4])
+@pytest.mark.parametrize("t", [0.1, pytest.param(0.4, marks=pytest.mark.more)])
 def test_slerp_is_told_from_a_straight_line(other, t):
     found = explained(derive.merge_slerp(loaded(LIGHT), loaded(other), t=t), LIGHT, other)
     assert (found.conclusion, found.method) == ("merge", "slerp")
@@ -118,7 +118,7 @@ def test_task_arithmetic_needs_the_base_to_be_named():
     assert "merge-inexact" in {warning.code for warning in alone.warnings}
 
 
-@pytest.mark.parametrize("dropped", [0.5, 0.9])
+@pytest.mark.parametrize("dropped", [0.5, pytest.param(0.9, marks=pytest.mark.more)])
 def test_dare_is_found_with_its_density_and_weights(dropped):
     children = [(loaded(LIGHT), 0.6), (loaded(SIBLING), 0.4)]
     made = derive.merge_dare(loaded("base"), children, dropped=dropped, rng=np.random.default_rng(1))
@@ -133,7 +133,10 @@ def test_dare_is_found_with_its_density_and_weights(dropped):
     assert without.summary.code == "merge-not"
 
 
-@pytest.mark.parametrize(("kept", "parents"), [(0.2, (LIGHT, SIBLING)), (0.5, (LIGHT, SIBLING, LORA))])
+@pytest.mark.parametrize(
+    ("kept", "parents"),
+    [(0.2, (LIGHT, SIBLING)), pytest.param(0.5, (LIGHT, SIBLING, LORA), marks=pytest.mark.more)],
+)
 def test_ties_is_told_from_dare_by_what_it_keeps(kept, parents):
     made = derive.merge_ties(loaded("base"), [loaded(name) for name in parents], kept=kept)
     found = explained(made, *parents, base="base")
@@ -165,7 +168,12 @@ def merged_by_ties(base, children, weights, *, kept, scale):
 
 
 @pytest.mark.parametrize(
-    ("weights", "kept", "scale"), [((0.7, 0.3), 0.6, 0.8), ((0.7, 0.3), 0.8, 1.0), ((0.5, 0.5), 0.6, 1.0)]
+    ("weights", "kept", "scale"),
+    [
+        ((0.7, 0.3), 0.6, 0.8),
+        pytest.param((0.7, 0.3), 0.8, 1.0, marks=pytest.mark.more),
+        pytest.param((0.5, 0.5), 0.6, 1.0, marks=pytest.mark.more),
+    ],
 )
 def test_ties_is_found_whatever_the_weights_that_elected_signs(weights, kept, scale):
     children = [loaded(LIGHT), loaded(SIBLING)]

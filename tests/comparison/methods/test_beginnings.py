@@ -55,6 +55,7 @@ def test_a_common_beginning_is_no_common_origin(shares, shape):
             assert judged(models[0], models[1], at, sign_free=sign_free).log10_p > -3.5
 
 
+@pytest.mark.more
 def test_a_common_beginning_is_no_common_origin_at_the_width_of_real_models():
     rng = np.random.default_rng(6)
     models = [begun(cosine_rows(256, 4096), (0.5, 0.2, 0.1), rng) for _ in range(2)]
