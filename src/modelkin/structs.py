@@ -6,11 +6,11 @@ A refusal says where, what the declared type expects, and what was found.
 from __future__ import annotations
 
 import difflib
-import re
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeVar, dataclass_transform, get_args, get_origin
+from types import UnionType
+from typing import Annotated, Any, Literal, TypeVar, Union, dataclass_transform, get_args, get_origin
 
 import msgspec
 from msgspec import Struct
@@ -19,20 +19,15 @@ from msgspec import inspect as declared
 from modelkin.errors import SpecError
 from modelkin.message import Message, Refusal, said_by, say
 
-K = TypeVar("K")
-V = TypeVar("V")
 T = TypeVar("T")
 
 _SHOWN = 60
 _LISTED = 24
 """With more known words than this, only the nearest one is named."""
-_PLACE = re.compile(r" - at `(key` in `)?\$(.*)`\Z", re.DOTALL)
-_STEP = re.compile(r"\.(\w+)|\[(\d+)\]")
-_FIELD = re.compile(r"Object (contains unknown|missing required) field `(.*)`\Z", re.DOTALL)
 
 
 class Refused(Refusal):
-    """A value that is not what it must be; raised while msgspec converts, which adds the place.
+    """A value that is not what it must be; raised while plain data is converted.
 
     What was expected is a message, `said` the whole reason where it is another.
     """
@@ -67,10 +62,6 @@ class Fields(Struct, metaclass=_StrictMeta, frozen=True):
     """Fields of a file that people write; any other key is refused."""
 
 
-class ByName(dict[K, V]):
-    """A table with free keys, read entry by entry, so that a refusal names the entry."""
-
-
 def read_toml(file: str, text: str, kind: type[T], check: Callable[[T], None] | None = None) -> T:
     """Read one of our TOML files, as `read` does; raise `SpecError` also if it is not TOML."""
     try:
@@ -99,29 +90,75 @@ def read(where: str, value: object, kind: type[T], check: Callable[[T], None] | 
 
 
 def convert(value: object, kind: type[T], hook: Callable[[Any, Any], Any] | None = None) -> T:
-    """Convert plain data; raise `Refused` with the place in it."""
+    """Convert plain data; raise `Refused` with the place in it.
+
+    What is refused is up to msgspec; the place is found by converting the parts one by one.
+    """
     try:
         return msgspec.convert(value, kind, dec_hook=hook or _made)
     except msgspec.ValidationError as error:
-        raise refusal(error, value, kind) from None
+        for step, part, part_kind in _parts(value, _alternatives(kind)):
+            with inside(step):
+                convert(part, part_kind, hook)
+        raise _refusal(error.__cause__, value, kind) from None
 
 
 def _made(kind: Any, value: object) -> Any:  # noqa: ANN401
-    if get_origin(kind) is ByName:
-        return _table(value, *get_args(kind))
     if not isinstance(value, str):
         raise Refused(say("part.a-text"), value)
     return kind(value)
 
 
-def _table(value: object, key_kind: Any, kind: Any) -> ByName[Any, Any]:  # noqa: ANN401
-    if not isinstance(value, dict):
-        raise Refused(say("part.entries"), value)
-    found: ByName[Any, Any] = ByName()
-    for key, item in value.items():
-        with inside(key if key.isidentifier() else f"[{key!r}]"):
-            found[convert(key, key_kind)] = convert(item, kind)
-    return found
+def _alternatives(kind: Any) -> list[Any]:  # noqa: ANN401
+    """Return the types that a declared type consists of, without their limits."""
+    if get_origin(kind) is Annotated:
+        return _alternatives(get_args(kind)[0])
+    if get_origin(kind) in (Union, UnionType):
+        return [part for item in get_args(kind) for part in _alternatives(item)]
+    return [kind]
+
+
+def _parts(value: object, kinds: Sequence[Any]) -> Iterator[tuple[str, Any, Any]]:
+    """Yield the parts of a value, each with the step to it and its declared type."""
+    structs = [kind for kind in kinds if isinstance(kind, msgspec.StructMeta)]
+    if isinstance(value, dict) and structs:
+        yield from _fields(value, structs)
+    for kind in kinds:
+        types = get_args(kind)
+        if isinstance(value, dict) and get_origin(kind) is dict:
+            for key, part in _texts(value).items():
+                step = key if key.isidentifier() else f"[{key!r}]"
+                yield from ((step, key, types[0]), (step, part, types[1]))
+        if isinstance(value, list) and get_origin(kind) in (list, tuple, frozenset):
+            fixed = get_origin(kind) is tuple and ... not in types
+            for number, part in enumerate(value if not fixed or len(value) == len(types) else ()):
+                yield f"[{number}]", part, types[number if fixed else 0]
+
+
+def _texts(value: dict[Any, Any]) -> dict[str, Any]:
+    if not all(isinstance(key, str) for key in value):
+        raise Refused(say("part.text-keys"), value)
+    return value
+
+
+def _fields(value: dict[str, Any], structs: Sequence[Any]) -> Iterator[tuple[str, Any, Any]]:
+    """Yield the parts of a table with fixed keys; refuse a key that is not among them, or missing."""
+    chosen, tag = structs[0], structs[0].__struct_config__.tag_field
+    if tag in value:
+        named = {item.__struct_config__.tag: item for item in structs}
+        yield tag, value[tag], Literal[tuple(named)]
+        chosen = named[value[tag]]
+    elif len(structs) > 1:
+        raise missing(tag)
+    known = {item.encode_name: item for item in msgspec.structs.fields(chosen)}
+    for key, part in _texts(value).items():
+        if key in known:
+            yield key, part, known[key].type
+        elif key != tag:
+            raise no_such_key(key, _keys(chosen))
+    for key, item in known.items():
+        if item.required and key not in value:
+            raise missing(key)
 
 
 @contextmanager
@@ -159,33 +196,17 @@ def meant(value: object, known: Iterable[str]) -> Message | None:
     return say("hint.did-you-mean", name=repr(close[0])) if close else None
 
 
-def refusal(error: msgspec.ValidationError, value: Any, kind: object) -> Refused:  # noqa: ANN401  plain data
-    """Say what msgspec refused, and where."""
-    text, found = str(error), _PLACE.search(str(error))
-    node, path = declared.type_info(kind), ""
-    for name, number in _STEP.findall(found[2] if found else ""):
-        node, path = _inside(node, value, name or int(number)), joined(path, name or f"[{number}]")
-        value = value[name or int(number)]
-    field = _FIELD.match(text[: found.start()] if found else text)
-    if isinstance(error.__cause__, Refused):
-        refused = error.__cause__
-    elif error.__cause__ is not None:
-        refused = Refused(said=say("problem.file-odd", why=said_by(error.__cause__)))
-    elif field and field[1] == "missing required":
-        refused = missing(field[2])
-    elif field:
-        refused = no_such_key(field[2], _keys(_chosen(node, value)))
-    elif found and found[1]:
-        refused = Refused(say("part.text-keys"), value)
-    else:
-        node = _plain(node)
-        words = _words(node)
-        hint = meant(value, words)
-        few = hint is None or len(words) <= _LISTED
-        expected = _expected(node) if few else say("part.known-words", n=len(words))
-        refused = Refused(expected, value, hint=hint)
-    refused.inside = joined(path, refused.inside)
-    return refused
+def _refusal(cause: BaseException | None, value: object, kind: object) -> Refused:
+    """Say what is wrong with a value whose parts are right."""
+    if isinstance(cause, Refused):
+        return cause
+    if cause is not None:
+        return Refused(said=say("problem.file-odd", why=said_by(cause)))
+    node = _plain(declared.type_info(kind))
+    words = _words(node)
+    hint = meant(value, words)
+    few = hint is None or len(words) <= _LISTED
+    return Refused(_expected(node) if few else say("part.known-words", n=len(words)), value, hint=hint)
 
 
 def _plain(node: declared.Type) -> declared.Type:
@@ -194,34 +215,6 @@ def _plain(node: declared.Type) -> declared.Type:
         some = [item for item in node.types if not isinstance(item, declared.NoneType)]
         return some[0] if len(some) == 1 else node
     return node
-
-
-def _chosen(node: declared.Type, value: Any) -> declared.Type:  # noqa: ANN401  plain data
-    """Return the fields that a value is declared with: of several kinds, the one it names."""
-    node = _plain(node)
-    for item in node.types if isinstance(node, declared.UnionType) else ():
-        if isinstance(item, declared.StructType) and value.get(item.tag_field) == item.tag:
-            return item
-    return node
-
-
-def _inside(node: declared.Type, value: object, step: str | int) -> declared.Type:
-    """Go one step down in a declared type."""
-    match _chosen(node, value):
-        case declared.StructType(fields=fields, tag=tag):
-            return next((f.type for f in fields if f.encode_name == step), declared.LiteralType((tag,)))
-        case declared.UnionType(types=types):  # no kind has this name
-            tags = tuple(item.tag for item in types if isinstance(item, declared.StructType))
-            return declared.LiteralType(tags)
-        case declared.TupleType(item_types=types) if isinstance(step, int):
-            return types[step]
-        case (
-            declared.ListType(item_type=item)
-            | declared.VarTupleType(item_type=item)
-            | declared.FrozenSetType(item_type=item)
-        ):
-            return item
-    return declared.AnyType()
 
 
 def _words(node: declared.Type) -> tuple[str, ...]:
@@ -233,9 +226,9 @@ def _words(node: declared.Type) -> tuple[str, ...]:
     return ()
 
 
-def _keys(node: declared.Type) -> list[str]:
-    assert isinstance(node, declared.StructType)
-    return [*([node.tag_field] if node.tag_field else ()), *(item.encode_name for item in node.fields)]
+def _keys(kind: type[Struct]) -> list[str]:
+    tag = kind.__struct_config__.tag_field
+    return [*([tag] if tag else ()), *kind.__struct_encode_fields__]
 
 
 def _expected(node: declared.Type) -> Message:
@@ -249,8 +242,8 @@ def _expected(node: declared.Type) -> Message:
             if tags:
                 return say("part.fields-among", name=tags[0])
             return say("part.either", several=tuple(map(_expected, types)))
-        case declared.StructType():
-            return say("part.fields", names=tuple(_keys(node)))
+        case declared.StructType(cls=kind):
+            return say("part.fields", names=tuple(_keys(kind)))
         case declared.DictType(min_length=least, max_length=most):
             return say("part.entries-from", least=least or 0, most=most) if most else say("part.entries")
         case (

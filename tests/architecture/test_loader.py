@@ -89,6 +89,8 @@ def test_a_good_file_is_read():
         ),
         ("residual / heads", "__import__('os')", "only sizes, config.<key>"),
         ("mlp = [", "mpl = [", r"sizes.mpl: .* Did you mean 'mlp'\?"),
+        ('mlp = ["4 * residual"]', "mlp = 4", "sizes.mlp: expected a list, got 4"),
+        ('mlp = ["4 * residual"]', "mlp = [4]", r"sizes.mlp\[0\]: expected a text, got 4"),
         ('mlp = ["4 * residual"]', "", "the space 'mlp' is used by a tensor"),
         ("{layer}.wi", "{layr}.wi", "cannot read '{layr}'"),
         ("{layer}.wi.weight", "{expert}.q.weight", "match the same names"),

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from modelkin.message import Message, say
-from modelkin.structs import ByName, Fields, read_toml
+from modelkin.structs import Fields, read_toml
 
 from .loader import read_data
 
@@ -29,7 +29,7 @@ class FixedTables(Fields):
     """The data file: name suffixes, and what such a table is."""
 
     format: Literal[1]
-    endings: ByName[str, str]
+    endings: dict[str, str]
 
 
 @cache

@@ -11,7 +11,7 @@ from typing import Annotated, Final, Literal, NamedTuple
 from msgspec import Meta, field
 
 from modelkin.message import say
-from modelkin.structs import ByName, Fields, Refused, convert, inside, missing
+from modelkin.structs import Fields, Refused, convert, inside, missing
 
 from ._roles import Part, Role
 from .notation import Expression, Slot, parse_product, split_pattern
@@ -93,7 +93,7 @@ class TensorEntry(Fields):
     axes: tuple[str, ...]
     role: Role | None = None
     """Of a tensor that is not fused."""
-    parts: ByName[Role, str] | None = None
+    parts: dict[Role, str] | None = None
     per: SpaceName | None = None
     stack: Stack | None = None
     """Of an encoder-decoder."""
@@ -112,9 +112,9 @@ class Variant(Fields):
     positions: Positions | None = None
     norm: Norm | None = None
     rope_layout: RopeLayout | None = None
-    sizes: ByName[SizeName, tuple[Expression, ...]] = field(default_factory=ByName)
+    sizes: dict[SizeName, tuple[Expression, ...]] = field(default_factory=dict)
     """Replace the candidates of the same name."""
-    roles: ByName[Role, Role] = field(default_factory=ByName)
+    roles: dict[Role, Role] = field(default_factory=dict)
     """Old role to new role."""
 
 
@@ -140,15 +140,15 @@ class ArchitectureSpec(Fields, eq=False, dict=True):
     positions: Positions
     bodies: Annotated[tuple[str, ...], Meta(min_length=1, extra={"said": say("part.bodies")})]
     """What ``{body}`` may stand for."""
-    sizes: ByName[SizeName, tuple[Expression, ...]]
+    sizes: dict[SizeName, tuple[Expression, ...]]
     """Expressions in order of preference."""
-    entries: ByName[str, TensorEntry] = field(name="tensors")
+    entries: dict[str, TensorEntry] = field(name="tensors")
     encoder_positions: Positions | None = None
     """None if they are those of the decoder, whatever a variant changes."""
     rope_layout: RopeLayout | None = None
     precedence: int = 0
     """Among families that explain the same names equally well, the larger is taken."""
-    merged_spaces: ByName[SpaceName, Merged] = field(default_factory=ByName)
+    merged_spaces: dict[SpaceName, Merged] = field(default_factory=dict)
     variants: tuple[Variant, ...] = field(name="when", default=())
     """In order; a later one overrules an earlier one."""
 

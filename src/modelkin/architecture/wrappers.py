@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Literal
 
-from modelkin.structs import ByName, Fields, read_toml
+from modelkin.structs import Fields, read_toml
 
 from ._roles import Part
 from .loader import read_data
@@ -36,7 +36,7 @@ class Wrappers(Fields):
     """Prefixes before everything but the output head."""
     configs: tuple[str, ...]
     """Dotted paths at which the language model's config may sit."""
-    components: ByName[str, str]
+    components: dict[str, str]
     """Prefix of other components to what they are."""
 
     def component(self, name: str) -> str | None:
@@ -57,7 +57,7 @@ class Quantization(Fields):
     """The file about quantised storage: suffixes of the names of pieces."""
 
     format: Literal[1]
-    suffixes: ByName[str, WeightPiece]
+    suffixes: dict[str, WeightPiece]
 
 
 @cache

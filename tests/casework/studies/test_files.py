@@ -103,7 +103,7 @@ def test_a_good_file_is_read():
         ("ref: org/b", "ref: null", r"models\.b\.ref: it is required, but missing"),
         ("b: {ref: org/b}", "b:", r"models\.b: expected fields \(ref, name, group\), got nothing"),
         ("kind: vectors,", "", r"experiments\[0\]\.kind: it is required, but missing"),
-        ("kind: vectors", "kind: 7", r"experiments\[0\]\.kind: expected one of measures, .*got 7"),
+        ("kind: vectors", "kind: 7", r"experiments\[0\]\.kind: expected one of centring, .*got 7"),
         ("roles: [input-norm]}", "roles: null}", r"experiments\[0\]\.roles: it is required, but missing"),
         ("roles: [input-norm]}", "roles: input-norm}", r"\[0\]\.roles: expected a list of 1 to 40"),
         ('"0-3,7"', f"{10**400}", r"experiments\[1\]\.layers: expected .*got a number of very many digits"),
