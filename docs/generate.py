@@ -209,18 +209,22 @@ def option_table(classes: Sequence[type[Struct]], base: type[Struct], what: str)
 
 def figure_table() -> str:
     """Kinds of figures of a study; each view with the options that it takes."""
-    rows = option_table([kind for kind in PLOTS if kind not in VIEWED], Drawing, "figure").splitlines()
-    rows[0] = rows[0].replace("| figure |", "| figure | view |")
-    rows[1] += " --- |"
-    rows[2:] = [row.replace("` |", "` | |", 1) for row in rows[2:]]
+    plain = [kind for kind in PLOTS if kind not in VIEWED]
+    rows = option_table(plain, Drawing, "figure").splitlines()
+    rows[0] = rows[0].replace("| figure |", "| figure | view | data |")
+    rows[1] += " --- | --- |"
+    rows[2:] = [
+        row.replace("` |", f"` | | `{kind.READS}` |", 1) for kind, row in zip(plain, rows[2:], strict=True)
+    ]
     for kind in reversed(VIEWED):
         always = [option.name for option in fields(kind) if option.required]
         always = [name for name in always if name not in (*Drawing.__struct_fields__, "view")]
         views = []
-        for name, (draw, needs, uses) in kind.VIEWS.items():
+        for name, (draw, needs, uses, reads) in kind.VIEWS.items():
             needed, other = ", ".join([*always, *needs]), ", ".join(uses)
             meaning = (draw.__doc__ or "").split("\n")[0]
-            views.append(f"| `{kind.__struct_config__.tag}` | `{name}` | {needed} | {other} | {meaning} |")
+            tag = kind.__struct_config__.tag
+            views.append(f"| `{tag}` | `{name}` | `{reads}` | {needed} | {other} | {meaning} |")
         rows[2:2] = views
     return "\n".join(rows)
 

@@ -13,6 +13,8 @@ import yaml
 from modelkin.casework.studies import files as files_module
 from modelkin.casework.studies import load_study
 from modelkin.casework.studies.files import parse_study
+from modelkin.casework.studies.kinds import KINDS
+from modelkin.casework.studies.plots import PLOTS, VIEWED
 from modelkin.casework.studies.report import study_language
 from modelkin.casework.studies.spec import replace_models
 from modelkin.errors import NotFound, StudyError, UsageError
@@ -88,6 +90,16 @@ def test_a_good_file_is_read():
         ("layers: \"0-3,7\"", "sample: 1", r"experiments\[1\]\.sample: expected a whole number from 16"),
         ("layers: \"0-3,7\"", "sampel: 99", r"experiments\[1\]\.sampel: there is no such key"),
         ("id: norms", "id: gains", r"experiments\[1\]\.id: expected an id that no other experiment has"),
+        ("data: norms", "data: gains",
+         r"figures\[0\]\.data: expected an experiment of the kind measures, which the figure "
+         r"pair \(layer-curves\) is drawn from, got 'gains' of the kind vectors"),
+        ("pair, view: layer-curves, data: norms, pair: [a, b]", "claimed-evidence, data: norms",
+         r"\.data: .*kind claim, .*claimed-evidence .*got 'norms' of the kind measures"),
+        ("layer-curves, data", "intuition, vectors: norms, data", r"\.vectors: .*kind vectors, got 'norms'"),
+        ("kind: measures, title: Norms, roles: [input-norm], layers: \"0-3,7\"",
+         "kind: precision, title: N, from: gains}\n"
+         "  - {id: more, kind: shuffle, title: M, from: norms, pair: [a, b]",
+         r"experiments\[2\]\.from: expected .* of the kind vectors, got 'norms' of the kind precision"),
         ("data: norms", "data: nothing", r"figures\[0\]\.data: expected one of gains, norms"),
         ("pair: [a, b]", "pair: [a]", r"figures\[0\]\.pair: expected a list of 2, got a list of 1"),
         ("pair: [a, b]", "pair: [a, a]", r"figures\[0\]\.pair: expected each name once"),
@@ -128,6 +140,18 @@ def test_a_misspelt_key_has_a_hint():
         parse_study(GOOD.replace("title: A title", "titel: A title").encode())
     assert caught.value.hint == "Did you mean 'title'?"
     assert caught.value.exit_code == 4
+
+
+def test_data_of_the_wrong_kind_is_answered_with_the_experiments_of_the_right_one():
+    with pytest.raises(StudyError, match="of the kind vectors") as caught:
+        parse_study(GOOD.replace("data: norms", "data: gains").encode())
+    assert caught.value.hint == "Available: norms."
+
+
+def test_every_view_is_drawn_from_a_kind_of_experiment_that_there_is():
+    kinds = {kind.__struct_config__.tag for kind in KINDS}
+    read = {view.reads for kind in VIEWED for view in kind.VIEWS.values()}
+    assert read | {kind.READS for kind in PLOTS if kind not in VIEWED} <= kinds
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from modelkin.casework.studies import load_study, shipped_studies
 from modelkin.casework.studies.bench import Bench
 from modelkin.casework.studies.folder import Folder
 from modelkin.casework.studies.plots import PairFigure
-from modelkin.casework.studies.reading import AliasPair, Earlier
+from modelkin.casework.studies.reading import AliasPair, DrawnVectors, Earlier
 from modelkin.casework.studies.report import report_page, report_text, study_language
 from modelkin.document import load_language
 from modelkin.figures import Figure, ReferenceLine, alt_of, draw
@@ -395,7 +395,11 @@ def test_random_vectors_like_another_pair_are_not_drawn_for_this_one(done: RunSt
     bench = Bench(study=study, folder=folder, models={}, missing={}, seed=0, fetch=FetchOptions(offline=True))
     ours = AliasPair(("solar", "glm"))
     figure = PairFigure(
-        file="x", data=Earlier("other-measures"), view="comprehensive", pair=ours, random=Earlier("random")
+        file="x",
+        data=Earlier("other-measures"),
+        view="comprehensive",
+        pair=ours,
+        random=DrawnVectors("random"),
     ).make(bench)
     assert isinstance(figure, Figure)
     levels = [mark.label for mark in figure.panels[0].marks if isinstance(mark, ReferenceLine)]

@@ -13,13 +13,13 @@ from msgspec.structs import asdict, replace
 
 from modelkin.errors import NotFound, StudyError
 from modelkin.message import said_by, say
-from modelkin.structs import Fields, Refused
+from modelkin.structs import Fields, Refused, inside
 from modelkin.untrusted import YamlRefused, strict_yaml
 
 from .folder import filled_path
 from .kinds import KINDS
 from .plots import PLOTS, VIEWED
-from .reading import File, Label, Scope, Words, form
+from .reading import File, Label, Scope, Words, converted, form
 from .spec import Drawing, Experiment, MainPair, StatedRelation, Study, StudyModel
 
 _ENDING = ".yaml"
@@ -83,23 +83,23 @@ def parse_study(data: bytes, file: str = "study") -> Study:
     scope = Scope(file=file, models=tuple(models))
     experiments: list[Experiment] = []
     for number, entry in enumerate(outline.experiments):
-        scope = Scope(file=file, models=scope.models, experiments=tuple(item.id for item in experiments))
-        found: Experiment = scope.read(entry, _EXPERIMENT, f"experiments[{number}]")
-        if found.id in scope.experiments:
-            refused = Refused(say("part.own-id"), found.id)
-            raise StudyError(
-                file, say("error.said", where=f"experiments[{number}].id", problem=refused.reason)
-            )
+        with scope.at(f"experiments[{number}]"):
+            found: Experiment = converted(entry, _EXPERIMENT, scope)
+            if found.id in scope.experiments:
+                raise Refused(say("part.own-id"), found.id, inside="id")
         experiments.append(found)
-    scope = Scope(file=file, models=scope.models, experiments=tuple(item.id for item in experiments))
+        kinds = {item.id: item.kind for item in experiments}
+        scope = Scope(file=file, models=scope.models, experiments=kinds)
     figures: list[Drawing] = []
     for path, entry in _repeated(outline.figures, scope):
         if isinstance(entry, dict) and (kind := _EARLIER.get(str(entry.get("figure")))):
             entry = {**entry, "figure": kind, "view": entry["figure"]}
-        figure: Drawing = scope.read(entry, _DRAWING, path)
-        if figure.file in [other.file for other in figures]:
-            refused = Refused(say("part.own-file"), figure.file)
-            raise StudyError(file, say("error.said", where=f"{path}.file", problem=refused.reason))
+        with scope.at(path):
+            figure: Drawing = converted(entry, _DRAWING, scope)
+            if figure.file in [other.file for other in figures]:
+                raise Refused(say("part.own-file"), figure.file, inside="file")
+            with inside("data"):
+                figure.data.demand(figure.reads, scope, figure.name)
         figures.append(figure)
     compare = outline.compare
     return Study(
@@ -149,14 +149,8 @@ def _repeated(entries: Sequence[Any], scope: Scope) -> Iterator[tuple[str, objec
             each = {key: values for key, values in lists.items() if values}
             entry = {key: value for key, value in entry.items() if key != "each"}
             for key in each.keys() & entry.keys():
-                raise StudyError(
-                    scope.file,
-                    say(
-                        "error.said",
-                        where=f"{path}.{key}",
-                        problem=Refused(say("part.in-each"), entry[key]).reason,
-                    ),
-                )
+                with scope.at(path):
+                    raise Refused(say("part.in-each"), entry[key], inside=key)
         for chosen in itertools.product(*each.values()):
             if (count := count + 1) > MOST_FIGURES:
                 raise StudyError(scope.file, say("problem.most-figures", most=MOST_FIGURES))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, Self, TypeVar
 
 from msgspec import Meta
@@ -28,12 +29,19 @@ class Scope:
 
     file: str
     models: tuple[str, ...] = ()
-    experiments: tuple[str, ...] = ()
+    experiments: Mapping[str, str] = field(default_factory=dict)
+    """Id -> kind."""
 
     def read(self, value: object, kind: type[T], path: str = "") -> T:
         """Read a part of the file; the error has file, place, what was expected, what was found, a hint."""
-        try:
+        with self.at(path):
             return converted(value, kind, self)
+
+    @contextmanager
+    def at(self, path: str) -> Iterator[None]:
+        """Turn a refusal within into an error of the file."""
+        try:
+            yield
         except Refused as refused:
             where = visible(joined(path, refused.inside))  # keys are the author's
             raise StudyError(
@@ -137,9 +145,49 @@ class Alias(NamedText):
 class Earlier(NamedText):
     """The id of an experiment above."""
 
+    kind: ClassVar[str] = ""
+    """The kind of experiment that writes what is read; empty if the reader knows."""
+
     @classmethod
     def known(cls, scope: Scope) -> Sequence[str]:
-        return scope.experiments
+        return tuple(scope.experiments)
+
+    @classmethod
+    def read(cls, value: object, scope: Scope) -> Self:
+        found = super().read(value, scope)
+        if cls.kind:
+            found.demand(cls.kind, scope)
+        return found
+
+    def demand(self, kind: str, scope: Scope, figure: str = "") -> None:
+        """Refuse an experiment whose data is not what is read, for a figure or otherwise."""
+        if (given := scope.experiments[self]) == kind:
+            return
+        there = tuple(name for name, other in scope.experiments.items() if other == kind)
+        said = say("part.data-for", kind=kind, figure=figure) if figure else say("part.data-of", kind=kind)
+        got = say("part.data-given", name=repr(str(self)), kind=given)
+        raise Refused(
+            said=say("problem.expected-got", expected=said, got=got),
+            hint=say("hint.there-are", names=there) if there else None,
+        )
+
+
+class SavedVectors(Earlier):
+    """The id of an experiment above that saved vectors."""
+
+    kind = "vectors"
+
+
+class DrawnVectors(Earlier):
+    """The id of an experiment above that drew vectors."""
+
+    kind = "random-vectors"
+
+
+class MatchedRouters(Earlier):
+    """The id of an experiment above that matched routers."""
+
+    kind = "routers"
 
 
 class BaselineName(NamedText):

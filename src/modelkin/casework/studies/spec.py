@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from msgspec import Meta
 from msgspec.structs import replace
@@ -84,6 +84,8 @@ class Experiment(Fields, tag_field="kind", tag="experiment"):
 class Drawing(Fields, tag_field="figure", tag="figure"):
     """One figure, made only from saved data."""
 
+    READS: ClassVar[str]
+    """The kind of experiment whose data it draws; a figure with views says it for each."""
     file: File
     """Path in the folder, without suffix."""
     data: Earlier
@@ -94,6 +96,16 @@ class Drawing(Fields, tag_field="figure", tag="figure"):
     def kind(self) -> str:
         """Its kind, as files call it."""
         return str(self.__struct_config__.tag)
+
+    @property
+    def reads(self) -> str:
+        """The kind of experiment whose data it draws."""
+        return self.READS
+
+    @property
+    def name(self) -> str:
+        """What it is, as files call it."""
+        return self.kind
 
     def document(self, bench: Bench) -> Any:  # noqa: ANN401  whatever was written
         """Read the document of the experiment."""

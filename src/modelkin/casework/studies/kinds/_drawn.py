@@ -12,7 +12,7 @@ import numpy.typing as npt
 from msgspec import Meta, field
 
 from modelkin.casework.studies.bench import Bench, NotDone, said, shown
-from modelkin.casework.studies.reading import NORM, AliasPair, Earlier, LayerNumber, Roles
+from modelkin.casework.studies.reading import NORM, AliasPair, LayerNumber, Roles, SavedVectors
 from modelkin.casework.studies.saved import both_vectors, load_vectors
 from modelkin.casework.studies.spec import Experiment
 from modelkin.describe.measures import gaussian_cosine, generator
@@ -40,7 +40,7 @@ class RandomVectors(Experiment, tag="random-vectors"):
         tuple[tuple[Number, Annotated[float, Meta(ge=0, le=1e6)]], ...], Meta(max_length=20)
     ] = ()
     """Mean and standard deviation of both vectors."""
-    vectors: Earlier | None = field(name="from", default=None)
+    vectors: SavedVectors | None = field(name="from", default=None)
     """Experiment whose vectors' means and deviations are also used."""
     pairs: Annotated[tuple[AliasPair, ...], Meta(max_length=40)] = ()
     roles: Roles = NORM

@@ -10,7 +10,7 @@ from msgspec import field
 
 from modelkin.casework.catalogue.vectors import principal_components
 from modelkin.casework.studies.bench import Bench, NotDone, said, shown
-from modelkin.casework.studies.reading import NORM, Aliases, AliasPair, Earlier, Roles
+from modelkin.casework.studies.reading import NORM, Aliases, AliasPair, Roles, SavedVectors
 from modelkin.casework.studies.saved import each_role, load_vectors, optional
 from modelkin.casework.studies.spec import Experiment
 from modelkin.describe.measures import MEASURES, Pairs, Stack, measured
@@ -23,7 +23,7 @@ _CHANGES = ("changed-share", "mean-absolute-difference", "mean-ulps", "max-ulps"
 class ProjectionExperiment(Experiment, tag="projection"):
     """Principal components of the layers of all models, as stored and scaled."""
 
-    vectors: Earlier = field(name="from")
+    vectors: SavedVectors = field(name="from")
     models: Aliases = Aliases()
     """All of the study, if none is named."""
     roles: Roles = NORM
@@ -72,7 +72,7 @@ class ProjectionExperiment(Experiment, tag="projection"):
 class Changes(Experiment, tag="changes"):
     """Changed values of two nearly equal models, in steps of the number format."""
 
-    vectors: Earlier = field(name="from")
+    vectors: SavedVectors = field(name="from")
     pair: AliasPair
     roles: Roles = NORM
 

@@ -8,7 +8,7 @@ import numpy as np
 from msgspec import field
 
 from modelkin.casework.studies.bench import Bench, NotDone, said, shown
-from modelkin.casework.studies.reading import NORM, Aliases, Earlier, Roles
+from modelkin.casework.studies.reading import NORM, Aliases, Roles, SavedVectors
 from modelkin.casework.studies.saved import Saved, load_vectors
 from modelkin.casework.studies.spec import Experiment
 from modelkin.describe.precision import FORMATS, norm_error, pattern_loss
@@ -18,7 +18,7 @@ from modelkin.message import say
 class Precision(Experiment, tag="precision"):
     """Growth of gains with depth, and how much of their pattern rounding destroys, stored in several ways."""
 
-    vectors: Earlier = field(name="from")
+    vectors: SavedVectors = field(name="from")
     models: Aliases = Aliases()
     """All of the study, if none is named."""
     roles: Roles = NORM

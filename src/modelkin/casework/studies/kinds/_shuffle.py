@@ -8,7 +8,7 @@ import numpy as np
 from msgspec import Meta, field
 
 from modelkin.casework.studies.bench import Bench, said, shown
-from modelkin.casework.studies.reading import AliasPair, Earlier, File, Roles
+from modelkin.casework.studies.reading import AliasPair, File, Roles, SavedVectors
 from modelkin.casework.studies.saved import each_role, load_vectors, optional
 from modelkin.casework.studies.spec import Experiment
 from modelkin.describe.measures import MEASURES, Pairs, Stack, draws_for, measured, shuffle_draws
@@ -25,7 +25,7 @@ PUBLISHED = (
 class Shuffle(Experiment, tag="shuffle"):
     """Cosines next to those of reordered vectors, with their distribution."""
 
-    vectors: Earlier = field(name="from")
+    vectors: SavedVectors = field(name="from")
     pair: AliasPair
     roles: Roles
     draws: Annotated[int, Meta(ge=2, le=10_000)] = 200

@@ -11,7 +11,15 @@ import numpy as np
 from msgspec import field
 
 from modelkin.casework.studies.bench import Bench, NotDone, said, shown
-from modelkin.casework.studies.reading import NORM, AliasPair, Controls, Earlier, LayerNumber, Layers, Roles
+from modelkin.casework.studies.reading import (
+    NORM,
+    AliasPair,
+    Controls,
+    LayerNumber,
+    Layers,
+    Roles,
+    SavedVectors,
+)
 from modelkin.casework.studies.saved import AllSaved, load_vectors, optional
 from modelkin.casework.studies.spec import Experiment
 from modelkin.describe.measures import MEASURES, Pairs, Stack, measured
@@ -34,7 +42,7 @@ class Cosine:
 class Argument(Experiment, tag="claim"):
     """An argument from cosines to sigmas, and the same arithmetic where nothing is related."""
 
-    vectors: Earlier = field(name="from")
+    vectors: SavedVectors = field(name="from")
     pair: AliasPair
     layers: Layers
     controls: Controls = Controls()

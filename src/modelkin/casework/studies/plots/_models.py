@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from modelkin.casework.catalogue import models as draw
 from modelkin.casework.catalogue.parts import Curve, measure_name
 from modelkin.casework.studies.bench import Bench, NotDone
-from modelkin.casework.studies.reading import Alias, Earlier, LayerNumber, LayerOf
+from modelkin.casework.studies.reading import Alias, DrawnVectors, LayerNumber, LayerOf
 from modelkin.casework.studies.saved import Floats, expected_cells, square
 from modelkin.describe.measures import MeasureTable, find_measure
 from modelkin.figures import Figure
@@ -37,8 +37,7 @@ class ModelsFigure(PairsFigure, tag="models"):
     layer_pairs: plot.LayerPairs = ()
     zoom: bool = False
     """Begin the axis near the values."""
-    random: Earlier | None = None
-    """Experiment that drew vectors."""
+    random: DrawnVectors | None = None
 
     def within(self, bench: Bench) -> tuple[list[str], dict[str, Curve]]:
         """Return labels, and cosines with expectations of pairs of layers within models."""

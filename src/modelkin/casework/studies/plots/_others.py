@@ -60,14 +60,15 @@ class TokensFigure(plot.Viewed, tag="tokens"):
         )
 
     VIEWS: ClassVar[Mapping[str, plot.FigureView]] = {
-        "row-similarity": plot.FigureView(row_similarity),
-        "vocabulary-mapping": plot.FigureView(vocabulary_mapping),
+        "row-similarity": plot.FigureView(row_similarity, reads="embeddings"),
+        "vocabulary-mapping": plot.FigureView(vocabulary_mapping, reads="tokenizers"),
     }
 
 
 class ClaimedEvidence(Drawing, tag="claimed-evidence"):
     """Cosines of an argument, next to what each is by chance."""
 
+    READS: ClassVar[str] = "claim"
     groups: bool = False
     """Layers and controls too that the argument did not name."""
 
@@ -96,6 +97,7 @@ class ClaimedEvidence(Drawing, tag="claimed-evidence"):
 class CentringView(Drawing, tag="centring"):
     """Two vectors in space, before or after their means are subtracted, or in between."""
 
+    READS: ClassVar[str] = "centring"
     view: Literal["before", "after", "animation"]
     steps: Annotated[int, Meta(ge=2, le=200)] = 45
     """Frames of the animation."""
@@ -112,6 +114,8 @@ class CentringView(Drawing, tag="centring"):
 
 class SyntheticView(Drawing, tag="synthetic-cosines"):
     """Cosines of normal vectors over means, sigmas and dimensions."""
+
+    READS: ClassVar[str] = "synthetic-cosines"
 
     def make(self, bench: Bench) -> Figure:
         names = ("mean_1", "mean_2", "sigma", "dimension", "cosine", "spread", "positive_1", "positive_2")

@@ -15,9 +15,10 @@ from modelkin.casework.studies.reading import (
     COSINE,
     Aliases,
     AliasPair,
-    Earlier,
+    DrawnVectors,
     LayerNumber,
     MeasureName,
+    SavedVectors,
 )
 from modelkin.casework.studies.saved import Floats, both_vectors, far_apart, load_vectors
 from modelkin.describe.measures import MeasureTable, find_measure
@@ -58,12 +59,10 @@ class PairFigure(plot.Viewed, tag="pair"):
     pair: AliasPair
     measure: MeasureName = COSINE
     controls: Aliases = Aliases()
-    random: Earlier | None = None
-    """Experiment of kind ``random-vectors``."""
+    random: DrawnVectors | None = None
     distance: Annotated[int, Meta(ge=1, le=999)] = 5
     """Between layers that do not face each other."""
-    vectors: Earlier | None = None
-    """Experiment that saved the vectors."""
+    vectors: SavedVectors | None = None
     layer: LayerNumber | None = None
     """The one with the highest cosine, if nothing is said."""
 

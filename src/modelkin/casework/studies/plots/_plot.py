@@ -41,6 +41,8 @@ class FigureView(NamedTuple):
     """Its first line of documentation says what is drawn."""
     needs: tuple[str, ...] = ()
     uses: tuple[str, ...] = ()
+    reads: str = "measures"
+    """The kind of experiment whose data it draws."""
 
 
 class Viewed(Drawing):
@@ -55,7 +57,7 @@ class Viewed(Drawing):
         if self.view not in self.VIEWS:
             one = say("part.one-of", known=tuple(self.VIEWS))
             raise Refused(one, self.view, inside="view", hint=meant(self.view, self.VIEWS))
-        _, needs, uses = self.VIEWS[self.view]
+        _, needs, uses, _ = self.VIEWS[self.view]
         known = (*(option.name for option in fields(type(self)) if option.required), *needs, *uses)
         for option in fields(type(self)):
             given = getattr(self, option.name) != option.default
@@ -63,6 +65,16 @@ class Viewed(Drawing):
                 raise missing(option.name)
             if given and option.name not in (*known, *Drawing.__struct_fields__):
                 raise no_such_key(option.name, known)
+
+    @property
+    def reads(self) -> str:
+        """The kind of experiment whose data it draws."""
+        return self.VIEWS[self.view].reads
+
+    @property
+    def name(self) -> str:
+        """Its kind and its view, as files call them."""
+        return f"{self.kind} ({self.view})"
 
     def make(self, bench: Bench) -> Figure | Animation:
         """Describe the view."""

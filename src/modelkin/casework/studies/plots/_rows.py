@@ -68,11 +68,13 @@ class RowsFigure(plot.OfModels, tag="rows"):
         return draw.router_matches(rows, names=self.pair(bench), repeats=draws)
 
     VIEWS: ClassVar[Mapping[str, plot.FigureView]] = {
-        "vector-statistics": plot.FigureView(vector_statistics, uses=("roles", "models")),
-        "scale-and-pattern": plot.FigureView(scale_and_pattern, uses=("roles", "models", "number_format")),
-        "shuffle-summary": plot.FigureView(shuffle_summary),
-        "changed-values": plot.FigureView(changed_values, uses=("roles",)),
-        "router-matches": plot.FigureView(router_matches),
+        "vector-statistics": plot.FigureView(vector_statistics, uses=("roles", "models"), reads="vectors"),
+        "scale-and-pattern": plot.FigureView(
+            scale_and_pattern, uses=("roles", "models", "number_format"), reads="precision"
+        ),
+        "shuffle-summary": plot.FigureView(shuffle_summary, reads="shuffle"),
+        "changed-values": plot.FigureView(changed_values, uses=("roles",), reads="changes"),
+        "router-matches": plot.FigureView(router_matches, reads="routers"),
     }
 
 
@@ -125,7 +127,7 @@ class VectorsFigure(plot.OfModels, tag="vectors"):
         return space.ridges(kinds, every=self.every, styles=plot.model_styles(bench))
 
     VIEWS: ClassVar[Mapping[str, plot.FigureView]] = {
-        "surfaces": plot.FigureView(surfaces, uses=("roles", "models", "dimensions")),
-        "trajectories": plot.FigureView(trajectories, uses=("roles", "models")),
-        "ridges": plot.FigureView(ridges, uses=("roles", "models", "every")),
+        "surfaces": plot.FigureView(surfaces, uses=("roles", "models", "dimensions"), reads="vectors"),
+        "trajectories": plot.FigureView(trajectories, uses=("roles", "models"), reads="vectors"),
+        "ridges": plot.FigureView(ridges, uses=("roles", "models", "every"), reads="vectors"),
     }

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from modelkin.casework.studies.bench import Bench
-from modelkin.casework.studies.reading import AliasPair, Earlier
+from modelkin.casework.studies.reading import AliasPair, MatchedRouters
 from modelkin.describe.measures import MeasureTable
 
 from .form import CATEGORIES, Cells, Form, facing_cells
@@ -30,7 +30,7 @@ class Layerwise(Form, tag="layerwise"):
     """One row for each facing layer and role, with names and files of the tensors."""
 
     models: AliasPair
-    routers: Earlier | None = None
+    routers: MatchedRouters | None = None
     """Experiment of kind ``routers`` whose matched cosines are added."""
 
     def write(self, bench: Bench, table: MeasureTable) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 from msgspec import Meta
 
 from modelkin.casework.studies.bench import Bench
-from modelkin.casework.studies.reading import AliasPair, Controls, Earlier, NamesOf
+from modelkin.casework.studies.reading import AliasPair, Controls, DrawnVectors, NamesOf
 from modelkin.casework.studies.saved import far_apart
 from modelkin.describe.measures import MeasureTable
 
@@ -142,7 +142,7 @@ class Overview(Form, tag="overview"):
     """Cosines over facing layers of each role, and of random vectors."""
 
     models: AliasPair
-    random: Earlier
+    random: DrawnVectors
     """Experiment of kind ``random-vectors``; its first row is taken."""
 
     def write(self, bench: Bench, table: MeasureTable) -> None:
