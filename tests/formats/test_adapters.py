@@ -30,11 +30,11 @@ from tests.support import (
 
 import modelkin as mk
 from modelkin.errors import BadReference, BudgetExceeded, NetworkError, NotFound, UnsupportedFormat
-from modelkin.formats.adapters import storage as storage_module
 from modelkin.formats.safetensors import safetensors_bytes
 from modelkin.options import FetchOptions
 from modelkin.source import MemorySource
 from modelkin.tensors import TensorSlice
+from modelkin.tensors import _storage as tensors_storage
 
 TOKEN = "hf_tokenoftheuser"
 
@@ -139,7 +139,7 @@ def test_names_in_the_bases_file_may_lack_the_outermost_word(tmp_path):
     np.testing.assert_allclose(got, weight + 2 * (b @ a).T, rtol=1e-5, atol=1e-5)
 
 
-def test_many_scattered_token_rows_take_few_ranges(tmp_path, monkeypatch):
+def test_scattered_token_rows_take_a_range_each_only_where_they_are_far_apart(tmp_path, monkeypatch):
     rng = np.random.default_rng(0)
     a, b = (rng.standard_normal(shape).astype(np.float32) for shape in ((4, 128), (32, 4)))
     prefix = "base_model.model.model.embed_tokens"
@@ -147,13 +147,13 @@ def test_many_scattered_token_rows_take_few_ranges(tmp_path, monkeypatch):
     adapter = write(tmp_path / "adapter", adapter_files(tensors))
     with mk.open_model(f"{adapter}::{write(tmp_path / 'base', base_files())}") as model:
         rows = [1, 50, 100]
-        few = model._reader.ranges([TensorSlice.scattered("model.embed_tokens.weight", rows)])
-        wanted = model.tensor("model.embed_tokens.weight", rows)
-        monkeypatch.setattr(storage_module, "MOST_STRETCHES", 11)
         merged = model._reader.ranges([TensorSlice.scattered("model.embed_tokens.weight", rows)])
+        wanted = model.tensor("model.embed_tokens.weight", rows)
+        monkeypatch.setattr(tensors_storage, "APART", 1)
+        apart = model._reader.ranges([TensorSlice.scattered("model.embed_tokens.weight", rows)])
         np.testing.assert_allclose(model.tensor("model.embed_tokens.weight", rows), wanted, rtol=1e-6)
     name = "adapter/adapter_model.safetensors"
-    assert (len(few[name]), len(merged[name])) == (13, 5)
+    assert (len(apart[name]), len(merged[name])) == (13, 1)
 
 
 def test_a_model_is_not_an_adapter(places):

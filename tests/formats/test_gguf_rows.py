@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from modelkin.formats.gguf import storage as storage_module
 from modelkin.formats.gguf.storage import (
     BlockRows,
     Groups,
@@ -16,12 +15,12 @@ from modelkin.formats.gguf.storage import (
     RopeRows,
     Straight,
     Turned,
-    few_runs,
 )
 from modelkin.formats.gguf.types import TYPES
 from modelkin.options import FetchOptions
 from modelkin.source import ByteRange, Fetcher, MemorySource
 from modelkin.tensors import TensorIndex, TensorInfo, TensorReader, TensorSlice
+from modelkin.tensors import _storage as tensors_storage
 
 from .gguf_conversions import permuted
 
@@ -139,7 +138,7 @@ def test_any_selection_agrees_with_the_whole(case, name, data):
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
 def test_few_ranges_give_the_same(case, monkeypatch):
-    monkeypatch.setattr(storage_module, "MOST_RANGES", 2)
+    monkeypatch.setattr(tensors_storage, "MOST_STRETCHES", 2)
     storage, whole, files = case("Q8_0")
     rows = list(range(0, whole.shape[0], 3))
     np.testing.assert_array_equal(reader_of(storage, whole.shape, files).read_one("t", rows), whole[rows])
@@ -151,26 +150,27 @@ def test_only_the_rows_of_the_lines_are_read():
     assert ranges == {"f": [ByteRange(3, 3 + 68), ByteRange(3 + 2 * 68, 3 + 3 * 68)]}
 
 
-def test_a_few_lines_of_a_turned_matrix_cost_a_block_of_each_row():
+def test_a_few_lines_of_a_turned_matrix_of_long_rows_cost_a_block_of_each_row(monkeypatch):
+    monkeypatch.setattr(tensors_storage, "APART", 100)
     storage, _, files = turned_case("Q8_0")
     ranges = reader_of(storage, (160, 10), files).ranges([TensorSlice.rows("t", 33, 60)])
     assert ranges["f"] == [ByteRange(3 + row * 170 + 34, 3 + row * 170 + 68) for row in range(10)]
 
 
-@pytest.mark.parametrize("most", [2, 4096], ids=["whole rows", "blocks of rows"])
+@pytest.mark.parametrize("apart", [64 << 10, 1], ids=["whole rows", "blocks of rows"])
 @pytest.mark.parametrize("name", QUANTS)
 @settings(max_examples=15, deadline=None)
 @given(
     columns=st.tuples(st.integers(0, 8), st.integers(1, 9)).map(lambda ends: (min(ends), max(ends) + 1)),
     rows=st.sets(st.integers(0, 159), min_size=1).map(sorted),
 )
-def test_columns_of_a_turned_matrix_agree_with_the_whole(name, most, columns, rows):
+def test_columns_of_a_turned_matrix_agree_with_the_whole(name, apart, columns, rows):
     storage, whole, files = turned_case(name)
     assert whole.shape == (160, 10)
     reader = reader_of(storage, whole.shape, files)
     window = TensorSlice.blocks("t", [(10 * row + columns[0], 10 * row + columns[1]) for row in rows])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(storage_module, "MOST_RANGES", most)
+        patch.setattr(tensors_storage, "APART", apart)
         got = reader.read([window])[0]
     np.testing.assert_array_equal(got, whole[rows, columns[0] : columns[1]].reshape(-1))
 
@@ -190,16 +190,3 @@ def test_a_vector_follows_the_rows_of_its_matrix():
     reader = reader_of(storage, (24,), {"f": data})
     np.testing.assert_array_equal(reader.read_one("t"), whole)
     np.testing.assert_array_equal(reader.read_one("t", [5, 1]), whole[[5, 1]])
-
-
-@given(rows=st.sets(st.integers(0, 300), min_size=1).map(sorted))
-def test_runs_hold_all_rows_and_are_not_many(rows):
-    runs = few_runs(np.array(rows, np.int64))
-    held = [row for first, last in runs for row in range(first, last)]
-    assert sorted(set(held)) == held
-    assert set(rows) <= set(held)
-
-
-def test_the_widest_gaps_are_left_out(monkeypatch):
-    monkeypatch.setattr(storage_module, "MOST_RANGES", 3)
-    assert few_runs(np.array([0, 2, 50, 52, 200])) == [(0, 3), (50, 53), (200, 201)]

@@ -12,10 +12,10 @@ from onnx import TensorProto, helper
 from tests.formats.onnx_files import model_bytes, node, opened, tensor
 from tests.formats.test_onnx_values import CODES, dequantised, random_codes
 
-from modelkin.formats.onnx import storage as storage_module
 from modelkin.formats.onnx.storage import StoredLines, arranged, some_lines
 from modelkin.formats.onnx.stored import OnnxTensor
 from modelkin.tensors import ColumnStorage, TensorSlice
+from modelkin.tensors import _storage as tensors_storage
 from modelkin.tensors.slices import plan_slice
 
 RNG = np.random.default_rng(1)
@@ -61,14 +61,14 @@ def test_columns_of_codes_have_their_own_scales(kind, layout, columns, rows):
     np.testing.assert_array_equal(found, whole[rows, columns[0] : columns[1]].reshape(-1))
 
 
-@pytest.mark.parametrize("far", [1, 64 << 10], ids=["row by row", "one stretch"])
+@pytest.mark.parametrize("apart", [1, 64 << 10], ids=["row by row", "one stretch"])
 @settings(deadline=None, max_examples=30)
 @given(columns=SOME, rows=st.sets(st.integers(0, 6), min_size=1).map(sorted))
-def test_columns_of_a_turned_weight_are_those_of_the_whole(far, columns, rows):
+def test_columns_of_a_turned_weight_are_those_of_the_whole(apart, columns, rows):
     values = np.arange(56, dtype=np.float32).reshape(8, 7)
     model = opened(model_bytes([node("MatMul", ["x", "m.weight"], ["y"])], [tensor("m.weight", values)]))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(storage_module, "FAR", far)
+        patch.setattr(tensors_storage, "APART", apart)
         found = model.read([spread_window(rows, columns, 8)])[0]
     np.testing.assert_array_equal(found, values.T[rows, columns[0] : columns[1]].reshape(-1))
 

@@ -10,7 +10,8 @@ import modelkin as mk
 from modelkin.errors import IndexFileError, NotFound, UnsupportedFormat
 from modelkin.formats import read_weights
 from modelkin.formats.torch import FORMAT
-from modelkin.source import Fetcher, FileInfo, MemorySource
+from modelkin.formats.torch import layout as layout_module
+from modelkin.source import ByteRange, Fetcher, FileInfo, MemorySource
 from modelkin.tensors import TensorSlice
 
 FLOATS = {
@@ -111,10 +112,13 @@ def test_all_chunks_together_are_the_model(model):
         np.testing.assert_array_equal(flat, np.asarray(whole).reshape(-1))
 
 
-def test_few_lines_of_a_transposed_tensor_take_few_bytes(model):
-    wanted = model._reader.ranges([TensorSlice.rows("transposed", 2, 4)])
-    (ranges,) = wanted.values()
+def test_few_lines_of_a_transposed_tensor_take_few_bytes_where_they_are_far_apart(model, monkeypatch):
+    lines = TensorSlice.rows("transposed", 2, 4)
+    (near,) = model._reader.ranges([lines]).values()
+    monkeypatch.setattr(layout_module, "APART", 4)
+    (ranges,) = model._reader.ranges([lines]).values()
     assert [item.length for item in ranges] == [8] * 6
+    assert near == [ByteRange(ranges[0].start, ranges[-1].stop)]
 
 
 def test_a_format_that_numpy_lacks_is_left_out_and_said():

@@ -21,11 +21,14 @@ from modelkin.tensors import (
     TensorReader,
     TensorSlice,
     View,
+    across_rows,
     count_lines,
+    few_stretches,
     line_elements,
     numbers_of,
     runs_of,
 )
+from modelkin.tensors import _storage as storage_module
 
 
 @dataclass(frozen=True)
@@ -188,3 +191,35 @@ def test_runs_and_numbers_are_inverse(numbers):
     runs = runs_of(np.array(numbers, np.int64))
     assert numbers_of(runs).tolist() == numbers
     assert all(stop < start for (_, stop), (start, _) in itertools.pairwise(runs))
+
+
+@given(
+    rows=st.sets(st.integers(0, 300), min_size=1).map(sorted),
+    most=st.integers(1, 9),
+    apart=st.sampled_from([0, 1, 20]),
+)
+def test_stretches_hold_all_rows_and_are_few_or_far_apart(rows, most, apart):
+    starts = np.array(rows, np.int64)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(storage_module, "MOST_STRETCHES", most)
+        firsts, lasts = few_stretches(starts, starts + 1, apart=apart)
+    runs = list(zip(firsts.tolist(), lasts.tolist(), strict=True))
+    assert set(rows) <= set(numbers_of(runs).tolist())
+    assert {firsts[0], lasts[-1] - 1} == {rows[0], rows[-1]}
+    assert all(start - stop >= max(1, apart) for (_, stop), (start, _) in itertools.pairwise(runs))
+    assert apart or len(runs) <= most
+
+
+def test_the_widest_gaps_are_left_out(monkeypatch):
+    monkeypatch.setattr(storage_module, "MOST_STRETCHES", 3)
+    starts = np.array([0, 2, 50, 52, 200])
+    firsts, lasts = few_stretches(starts, starts + 1)
+    assert [*zip(firsts.tolist(), lasts.tolist(), strict=True)] == [(0, 3), (50, 53), (200, 201)]
+
+
+def test_columns_far_apart_are_read_one_by_one_and_others_with_their_row():
+    row = 1 << 20
+    assert across_rows([(0, 8), (12, 16), (2_000, 2_001)], 4_096, row) == [(0, 16), (2_000, 2_001)]
+    assert across_rows([(0, 8), (4_000, 4_001)], 4_096, row) == [(0, 8), (4_000, 4_001)]
+    assert across_rows([(0, 3_900)], 4_096, row) == [(0, 4_096)]
+    assert across_rows([(7, 8)], 4_096, 64 << 10) == [(0, 4_096)]

@@ -6,13 +6,17 @@ from ._index import MAX_ELEMENTS, MAX_RANK, TensorIndex, TensorInfo
 from ._reader import TensorChunk, TensorReader
 from ._sampling import sample_blocks, sample_rows
 from ._storage import (
+    APART,
     ColumnStorage,
     LinePlan,
     LineRuns,
+    Numbers,
     Storage,
     View,
+    across_rows,
     by_file,
     count_lines,
+    few_stretches,
     line_elements,
     numbers_of,
     runs_of,

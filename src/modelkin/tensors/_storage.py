@@ -16,15 +16,21 @@ from typing import Protocol, TypeAlias, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
-from modelkin.source import ByteRange
+from modelkin.source import FREE_WASTE, ByteRange
 
 from ._codes import Array
 from ._dtypes import Buffer
 
 View: TypeAlias = Callable[[str, ByteRange], Buffer]
 """Gives the bytes of a range of a file, which lies inside a range that was planned."""
+Numbers: TypeAlias = npt.NDArray[np.int64]
 LineRuns: TypeAlias = Sequence[tuple[int, int]]
 """Runs of lines, each ``(start, stop)``, in rising order, without overlap and none empty."""
+
+APART = FREE_WASTE
+"""Pieces of neighbouring rows with fewer bytes between them are read as one: a request costs more."""
+MOST_STRETCHES = 4096
+"""Runs of scattered rows in one plan; with 32 requests of 40 ms in flight they take five seconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,13 +88,40 @@ def line_runs(stretches: Iterable[tuple[int, int]], width: int) -> list[tuple[in
     return runs
 
 
-def numbers_of(runs: LineRuns) -> npt.NDArray[np.int64]:
+def across_rows(columns: Iterable[tuple[int, int]], width: int, row_bytes: int) -> list[tuple[int, int]]:
+    """Return what to read of each of many rows for some columns: stretches far apart, or the whole row.
+
+    `columns` are ascending runs, `width` is how many a row has.
+    """
+    near = APART * width / row_bytes
+    found: list[tuple[int, int]] = []
+    for start, stop in columns:
+        if found and start - found[-1][1] < near:
+            found[-1] = found[-1][0], stop
+        else:
+            found.append((start, stop))
+    (first, last), *more = found
+    return found if more or width - (last - first) >= near else [(0, width)]
+
+
+def few_stretches(starts: Numbers, stops: Numbers, *, apart: int = 0) -> tuple[Numbers, Numbers]:
+    """Join ascending stretches with less than `apart` between them; without it, the nearest if many."""
+    reached = np.maximum.accumulate(stops)
+    gaps = starts[1:] - reached[:-1]
+    cuts = np.flatnonzero((gaps > 0) & (gaps >= apart))
+    if not apart and cuts.size >= MOST_STRETCHES:
+        nearest_first = np.argsort(gaps[cuts], kind="stable")
+        cuts = np.sort(cuts[nearest_first[cuts.size + 1 - MOST_STRETCHES :]])
+    return starts[np.concatenate([[0], cuts + 1])], reached[np.concatenate([cuts, [-1]])]
+
+
+def numbers_of(runs: LineRuns) -> Numbers:
     """Return the numbers of all lines of some runs."""
     parts = [np.arange(start, stop, dtype=np.int64) for start, stop in runs]
     return np.concatenate(parts) if parts else np.empty(0, np.int64)
 
 
-def runs_of(numbers: npt.NDArray[np.int64]) -> list[tuple[int, int]]:
+def runs_of(numbers: Numbers) -> list[tuple[int, int]]:
     """Return the runs of rising numbers: the inverse of `numbers_of`."""
     if not numbers.size:
         return []

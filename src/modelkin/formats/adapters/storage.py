@@ -23,15 +23,12 @@ from modelkin.tensors import (
     TensorInfo,
     TensorSlice,
     View,
+    across_rows,
     by_file,
     line_elements,
     numbers_of,
     plan_slice,
 )
-
-MOST_STRETCHES = 4096
-"""Columns of a matrix are read as one stretch per row and run, up to this many; beyond, with what lies
-between."""
 
 Plans: TypeAlias = Mapping[str, SlicePlan]
 
@@ -84,9 +81,8 @@ class LowRank:
 
     def _by_inputs(self, parts: Plans, lines: LineRuns, runs: LineRuns, view: View) -> Array:
         made = {name: plan.assemble(view) for name, plan in parts.items()}
-        left = made["a"].reshape(self.a.shape[0], -1).T
-        if not _few_stretches(self.a, lines):
-            left = left[numbers_of(lines) - lines[0][0]]
+        read = numbers_of(_stretches(self.a, lines))
+        left = made["a"].reshape(self.a.shape[0], -1).T[np.searchsorted(read, numbers_of(lines))]
         summed = self._sum(made["base"], left, made["b"].T)
         if self.magnitude is None:
             return summed
@@ -190,14 +186,13 @@ def lines_of(info: TensorInfo, runs: LineRuns) -> SlicePlan:
     )
 
 
-def _few_stretches(info: TensorInfo, runs: LineRuns) -> bool:
-    return info.shape[0] * len(runs) <= MOST_STRETCHES
+def _stretches(info: TensorInfo, runs: LineRuns) -> LineRuns:
+    return across_rows(runs, info.shape[1], info.n_bytes // info.shape[0])
 
 
 def _columns(info: TensorInfo, runs: LineRuns) -> SlicePlan:
-    """Plan some columns of a matrix, row by row; if they are many, with what lies between them."""
-    n_rows, width = info.shape
-    runs = runs if _few_stretches(info, runs) else [(runs[0][0], runs[-1][1])]
+    """Plan some columns of a matrix, row by row, with what lies between those that are near."""
+    (n_rows, width), runs = info.shape, _stretches(info, runs)
     blocks = [(row * width + start, row * width + stop) for row in range(n_rows) for start, stop in runs]
     return plan_slice(TensorSlice.blocks(info.name, blocks), info)
 

@@ -9,17 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol, TypeAlias
+from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from modelkin.source import ByteRange
-from modelkin.tensors import Array, LinePlan, LineRuns, View, numbers_of
+from modelkin.tensors import Array, LinePlan, LineRuns, Numbers, View, across_rows, few_stretches, numbers_of
 
 from .types import GgmlType, decode_rows
-
-Numbers: TypeAlias = npt.NDArray[np.int64]
 
 
 class Order(Protocol):
@@ -84,8 +81,6 @@ class Groups:
         return np.array(self.parts, np.int64)[kind], rows + np.array(self.firsts, np.int64)[kind]
 
 
-MOST_RANGES = 2048
-"""Most ranges read of one tensor at once; beyond that, gaps between the closest are read as well."""
 _NUMBERS_AT_ONCE = 1 << 20
 
 
@@ -144,7 +139,7 @@ class PickedRows:
             if not lines.size:
                 continue
             wanted, which = np.unique(row[lines], return_inverse=True)
-            stretches = few_runs(wanted)
+            stretches = _stretches(wanted)
             stored = self.parts[number]
             ranges.setdefault(stored.file, []).extend(stored.rows_range(*stretch) for stretch in stretches)
             steps.append((stored, stretches, wanted, which.reshape(-1), lines))
@@ -188,15 +183,8 @@ def _positions(wanted: Numbers, stretches: list[tuple[int, int]]) -> Numbers:
     return positions
 
 
-def few_runs(rows: Numbers) -> list[tuple[int, int]]:
-    """Return runs that cover ascending numbers: not too many, with the widest gaps left out."""
-    cuts = np.flatnonzero(np.diff(rows) != 1)
-    if cuts.size >= MOST_RANGES:
-        gaps = rows[cuts + 1] - rows[cuts]
-        widest = np.argpartition(gaps, -(MOST_RANGES - 1))[-(MOST_RANGES - 1) :]
-        cuts = np.sort(cuts[widest])
-    firsts = rows[np.concatenate([[0], cuts + 1])]
-    lasts = rows[np.concatenate([cuts, [rows.size - 1]])] + 1
+def _stretches(rows: Numbers) -> list[tuple[int, int]]:
+    firsts, lasts = few_stretches(rows, rows + 1)
     return list(zip(firsts.tolist(), lasts.tolist(), strict=True))
 
 
@@ -251,8 +239,8 @@ class Turned:
         first = runs[0][0] // kind.block
         last = -(-runs[-1][1] // kind.block)
         start, length = first * kind.block_bytes, (last - first) * kind.block_bytes
-        n_rows = columns[1] - columns[0]
-        if 2 * length > stored.row_bytes or n_rows > MOST_RANGES:
+        n_blocks = stored.width // kind.block
+        if across_rows([(first, last)], n_blocks, stored.row_bytes) == [(0, n_blocks)]:
             ranges = [stored.rows_range(*columns)]
             build: Callable[[View], Array] = partial(self._cut, runs, first, last, columns)
         else:
@@ -321,7 +309,7 @@ class LatentUp:
             item = self.keys.rows_range(number * self._latent, (number + 1) * self._latent)
             ranges.setdefault(self.keys.file, []).append(item)
         rows = (head * n_values + inside - n_keys)[~is_key]
-        stretches = few_runs(rows) if rows.size else []
+        stretches = _stretches(rows) if rows.size else []
         for stretch in stretches:
             ranges.setdefault(self.values.file, []).append(self.values.rows_range(*stretch))
         return LinePlan(ranges=ranges, build=partial(self._built, head, inside, rows, stretches))

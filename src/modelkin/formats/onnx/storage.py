@@ -22,6 +22,7 @@ from modelkin.tensors import (
     LineRuns,
     Storage,
     View,
+    across_rows,
     decode,
     encode,
     line_elements,
@@ -29,9 +30,6 @@ from modelkin.tensors import (
 )
 
 from .stored import PACKED, OnnxTensor
-
-FAR = 64 << 10
-"""From this many bytes between two pieces of neighbouring rows, it pays to skip them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +86,7 @@ class StoredLines:
             return ((0, stored.n_elements),)
         if stored.dtype in PACKED or stored.dtype == "F4":
             return ((start * width, stop * width),)
-        if stored.span(0, width).length - stored.span(first, last).length >= FAR:
+        if across_rows([(first, last)], width, stored.span(0, width).length) != [(0, width)]:
             return tuple((row * width + first, row * width + last) for row in range(start, stop))
         return ((start * width + first, (stop - 1) * width + last),)
 

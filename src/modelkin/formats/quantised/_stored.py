@@ -10,14 +10,10 @@ from typing import Final
 import numpy as np
 
 from modelkin.source import ByteRange
-from modelkin.tensors import Array, LinePlan, LineRuns, View, by_file, count_lines, numbers_of
+from modelkin.tensors import Array, LinePlan, LineRuns, View, across_rows, by_file, count_lines, numbers_of
 
 from ._matrix import Matrix, Rows, ScaleGrid
 
-MOST_RANGES: Final = 8192
-"""Most ranges for one read of lines that run across the rows of a file; beyond that, whole rows are read."""
-SHORT_ROW: Final = 16 * 1024
-"""Rows of the file up to this many bytes are read whole: their parts would take a request each."""
 _ROWS_AT_ONCE: Final = 128
 """What is decoded at once stays in the CPU cache."""
 _CACHE_LINE: Final = 16
@@ -115,7 +111,7 @@ class ScaledColumns:
         windows = []
         for lead, spans in wanted.items():
             rows = np.arange(columns[0], columns[1], dtype=np.int64) + lead * each
-            windows += [(lead, rows, *span) for span in self._strips(spans, len(rows))]
+            windows += [(lead, rows, *span) for span in self._strips(spans)]
         ranges = [
             item for _, rows, start, stop in windows for item in self.stored.window_ranges(rows, start, stop)
         ]
@@ -127,20 +123,11 @@ class ScaledColumns:
         info = self.stored.codes.info
         return info.n_bytes // max(1, count_lines(info.shape))
 
-    def _strips(self, spans: list[tuple[int, int]], n_rows: int) -> list[tuple[int, int]]:
-        """Widen stretches of stored columns to where codes begin, and join them if they are many."""
+    def _strips(self, spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
+        """Widen stretches of stored columns to where codes begin, and join those that are near."""
         align, width = self.stored.align, self.stored.shape[-1]
-        if n_rows > MOST_RANGES or (n_rows > 1 and self._row_bytes <= SHORT_ROW):
-            return [(0, width)]
-        strips: list[tuple[int, int]] = []
-        for start, stop in spans:
-            start, stop = start // align * align, min(-(-stop // align) * align, width)
-            if strips and start <= strips[-1][1]:
-                strips[-1] = strips[-1][0], stop
-            else:
-                strips.append((start, stop))
-        many = len(strips) * n_rows > MOST_RANGES
-        return [(strips[0][0], strips[-1][1])] if many else strips
+        wide = ((start // align * align, min(-(-stop // align) * align, width)) for start, stop in spans)
+        return across_rows(wide, width, self._row_bytes)
 
     def _build(
         self,

@@ -15,14 +15,17 @@ from modelkin.errors import HeaderError
 from modelkin.message import say
 from modelkin.source import ByteRange
 from modelkin.tensors import (
+    APART,
     DTYPES,
     MAX_ELEMENTS,
     Array,
     LinePlan,
     LineRuns,
+    Numbers,
     TensorInfo,
     View,
     decode,
+    few_stretches,
     line_elements,
     numbers_of,
     raw_bits,
@@ -32,12 +35,8 @@ from modelkin.untrusted import plain, quoted
 from ._contents import element_bytes, storage_bytes
 from .values import TensorRef
 
-_MAX_RANGES = 4096
-"""More pieces than this are read as one: requesting each would cost more than what lies between."""
 _AT_ONCE = 1 << 20
 """Elements that are gathered in one go: their indices take eight bytes each."""
-
-Places = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,10 +61,10 @@ class Strided:
         return DTYPES[self.dtype].bits // 8
 
     def plan(self, runs: LineRuns) -> LinePlan:
-        """Plan lines: the needed pieces, or everything from the first to the last if there are too many."""
+        """Plan lines: the needed pieces, and what lies between those that are near."""
         return self._planned(self._firsts(numbers_of(runs)), line_elements(self.shape))
 
-    def _planned(self, firsts: Places, width: int) -> LinePlan:
+    def _planned(self, firsts: Numbers, width: int) -> LinePlan:
         """Plan this many elements of each line, starting at these places."""
         pieces = self._pieces(np.unique(firsts), width)
         ranges = [
@@ -74,7 +73,7 @@ class Strided:
         ]
         return LinePlan(ranges={self.file: ranges}, build=partial(self._build, firsts, width, pieces, ranges))
 
-    def _firsts(self, lines: Places) -> Places:
+    def _firsts(self, lines: Numbers) -> Numbers:
         """Return where each line begins, in elements."""
         axes = np.unravel_index(lines, self.shape[:-1]) if len(self.shape) > 1 else ()
         places = np.zeros(lines.size, np.int64)
@@ -82,23 +81,21 @@ class Strided:
             places += index * step
         return places
 
-    def _pieces(self, firsts: Places, width: int) -> Places:
+    def _pieces(self, firsts: Numbers, width: int) -> Numbers:
         """Return the stretches of elements that lines at these places take, in ascending order."""
         step = self.strides[-1]
-        whole = np.array([[firsts[0], firsts[-1] + (width - 1) * step + 1]])
-        starts, stops = _joined(firsts, firsts + 1)
-        if width > 1 and step <= 1:
-            return _fewest(*_joined(firsts, firsts + (width if step else 1)), whole)
-        if starts.size * width > _MAX_RANGES * 16:
-            return whole
+        apart = APART // self._width if step > 1 else 0
+        if step < apart or not apart:
+            return np.stack(few_stretches(firsts, firsts + (width - 1) * step + 1, apart=apart), axis=1)
         # Neighbouring lines lie side by side at every step along the line.
+        starts, stops = few_stretches(firsts, firsts + 1, apart=apart)
         steps = np.arange(width, dtype=np.int64)[:, None] * step
         begun, ended = (starts + steps).reshape(-1), (stops + steps).reshape(-1)
         order = np.argsort(begun, kind="stable")
-        return _fewest(*_joined(begun[order], ended[order]), whole)
+        return np.stack(few_stretches(begun[order], ended[order], apart=apart), axis=1)
 
     def _build(
-        self, firsts: Places, width: int, pieces: Places, ranges: list[ByteRange], view: View
+        self, firsts: Numbers, width: int, pieces: Numbers, ranges: list[ByteRange], view: View
     ) -> Array:
         step = self.strides[-1]
         parts = [raw_bits(view(self.file, item), self.dtype, item.length // self._width) for item in ranges]
@@ -138,18 +135,6 @@ def strided(
     by_columns = len(shape) == 2 and 0 < strides[0] < strides[1]
     kind = StridedColumns if by_columns else Strided
     return kind(file=file, start=start, dtype=dtype, shape=shape, strides=strides)
-
-
-def _joined(starts: Places, stops: Places) -> tuple[Places, Places]:
-    """Join ascending stretches where they touch or overlap."""
-    reached = np.maximum.accumulate(stops)
-    begins = np.concatenate([[True], starts[1:] > reached[:-1]])
-    ends = np.concatenate([begins[1:], [True]])
-    return starts[begins], reached[ends]
-
-
-def _fewest(starts: Places, stops: Places, whole: Places) -> Places:
-    return whole if starts.size > _MAX_RANGES else np.stack([starts, stops], axis=1)
 
 
 _FREE_ELEMENTS = 1 << 20
