@@ -170,15 +170,9 @@ def classes_in(text: str) -> list[str]:
     return re.findall(r"^[ ]*class _?([A-Z]\w*)[(:\[]", text, re.MULTILINE)
 
 
-TWINS = {"Lines", "Measured", "Pair"}
-"""One of each two is private to a file of `comparison/relation` or `casework/catalogue`, and the other
-is of another room: they get names of their own when these files are next rewritten."""
-
-
 def test_a_class_name_has_one_meaning():
     names = Counter(name for path in FILES for name in classes_in(path.read_text()))
-    assert {name for name, n in names.items() if n > 1} == TWINS
-    assert {name for name, n in names.items() if n > 2} == set()
+    assert {name for name, n in names.items() if n > 1} == set()
 
 
 def test_a_private_class_has_no_public_twin():
@@ -239,11 +233,9 @@ def test_a_function_has_one_home():
                 if re.search(r"\b_[a-zA-Z]", body):
                     continue
                 homes.setdefault(body, []).append(f"{module_of(path)}.{node.name}")
-    assert [names for names in homes.values() if len(names) > 1 and not ALIKE & {*names}] == []
+    assert [names for names in homes.values() if len(names) > 1] == []
 
 
-ALIKE = {"modelkin.casework.studies.plots._plot.plain_layers"}
-"""It leaves out layers that are not there, as `figures.values.known` leaves out values: a line in either."""
 SHORT = 32
 """Shorter bodies, such as `return a / b if b else None`, are no less plain in two places."""
 

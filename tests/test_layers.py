@@ -31,12 +31,12 @@ ORDER = [
 RANK = {layer: rank for rank, layers in enumerate(ORDER) for layer in layers}
 MAY_IMPORT = {
     "source": {"errors", "message", "untrusted", "options", "progress", "demo", "_version"},
-    "tensors": {"errors", "message", "untrusted", "source", "options"},
+    "tensors": {"errors", "message", "untrusted", "source"},
     "tokenizer": {"errors", "message", "untrusted", "stats"},
-    "formats": {"errors", "message", "untrusted", "options", "source", "tensors"},
+    "formats": {"errors", "message", "untrusted", "source", "tensors"},
     "architecture": {"errors", "message", "structs", "untrusted"},
     "stats": {"message"},
-    "figures": {"errors", "message", "untrusted", "stats", "comparison", "document"},
+    "figures": {"errors", "message", "untrusted", "comparison", "document"},
 }
 """Layers that see less than everything above them: a source knows no tensor, a tensor no architecture."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +12,7 @@ import numpy.typing as npt
 from modelkin.errors import UsageError
 from modelkin.message import phrase, say
 
+N = TypeVar("N", int, float)
 MINUS = "\N{MINUS SIGN}"
 Numbers: TypeAlias = tuple[float | None, ...]
 Grid: TypeAlias = tuple[Numbers, ...]
@@ -43,7 +44,7 @@ def _number(value: object) -> float | None:
     return number
 
 
-def known(values: Iterable[float | None]) -> list[float]:
+def known(values: Iterable[N | None]) -> list[N]:
     """List the values that were measured."""
     return [value for value in values if value is not None]
 

@@ -675,28 +675,30 @@ def measure_comparison() -> Figure:
     return models.measure_comparison(
         {
             "Pairs, layer 10": {
-                "Solar, GLM": models.Measured(
+                "Solar, GLM": models.CosineAndPearson(
                     cosine=0.9811, pearson=0.0092, expected=EXPECTED["input norm"][10]
                 ),
-                "Solar, Phi": models.Measured(cosine=0.9776, pearson=0.0006),
-                "GLM, Mixtral": models.Measured(cosine=0.9497, pearson=-0.0057),
+                "Solar, Phi": models.CosineAndPearson(cosine=0.9776, pearson=0.0006),
+                "GLM, Mixtral": models.CosineAndPearson(cosine=0.9497, pearson=-0.0057),
             },
             "Random against actual": {
-                "N(1, 0.1)": models.Measured(
+                "N(1, 0.1)": models.CosineAndPearson(
                     cosine=0.9901, pearson=0.0007, expected=limit_cosine(means=(1.0, 1.0), sigmas=(0.1, 0.1))
                 ),
-                "Solar, GLM": models.Measured(
+                "Solar, GLM": models.CosineAndPearson(
                     cosine=0.9811, pearson=0.0092, expected=EXPECTED["input norm"][10]
                 ),
             },
             "Within and across": {
-                "layer 0, 10": models.Measured(
+                "layer 0, 10": models.CosineAndPearson(
                     cosine=0.3731, pearson=0.0418, expected=float(RHO["A"][0] * RHO["A"][10])
                 ),
-                "layer 10, 20": models.Measured(
+                "layer 10, 20": models.CosineAndPearson(
                     cosine=0.9882, pearson=0.4567, expected=float(RHO["A"][10] * RHO["A"][20])
                 ),
-                "across": models.Measured(cosine=0.9811, pearson=0.0092, expected=EXPECTED["input norm"][10]),
+                "across": models.CosineAndPearson(
+                    cosine=0.9811, pearson=0.0092, expected=EXPECTED["input norm"][10]
+                ),
             },
         }
     )

@@ -23,7 +23,7 @@ _DOWN = (35.26, 45.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Pair:
+class _TwoVectors:
     first: npt.NDArray[np.float64]
     second: npt.NDArray[np.float64]
     names: tuple[str, str]
@@ -57,7 +57,7 @@ def centring_animation(
     return fig.Animation(frames=tuple(frames), seconds=tuple(seconds))
 
 
-def _pair(a: fig.Series, b: fig.Series, names: tuple[str, str]) -> _Pair:
+def _pair(a: fig.Series, b: fig.Series, names: tuple[str, str]) -> _TwoVectors:
     first, second = fig.array(a), fig.array(b)
     if first.shape != second.shape or first.ndim != 1 or first.size < 3:
         raise UsageError("centring", say("problem.two-vectors-of-3"))
@@ -71,7 +71,7 @@ def _pair(a: fig.Series, b: fig.Series, names: tuple[str, str]) -> _Pair:
         raise UsageError("centring", say("problem.vectors-not-zero"))
     if not exact:
         first, second = first / longest, second / longest
-    return _Pair(first=first, second=second, names=names, exact=exact)
+    return _TwoVectors(first=first, second=second, names=names, exact=exact)
 
 
 def _in_three(
@@ -89,7 +89,7 @@ def _in_three(
 
 
 def _still(
-    pair: _Pair, share: float, camera: tuple[float, float], *, near: float = 0.0, moving: bool = False
+    pair: _TwoVectors, share: float, camera: tuple[float, float], *, near: float = 0.0, moving: bool = False
 ) -> fig.Figure:
     """Draw one state: `share` of the means subtracted, seen from afar (0) or near (1).
 
@@ -144,7 +144,7 @@ def _still(
     )
 
 
-def _all_positive(pair: _Pair) -> bool:
+def _all_positive(pair: _TwoVectors) -> bool:
     return bool((pair.first >= 0).all() and (pair.second >= 0).all())
 
 

@@ -204,7 +204,7 @@ def group_means(groups: Curves, *, measure: str) -> fig.Figure:
     )
 
 
-class Measured(NamedTuple):
+class CosineAndPearson(NamedTuple):
     """One comparison."""
 
     cosine: float | None
@@ -213,7 +213,7 @@ class Measured(NamedTuple):
     """Of the cosine."""
 
 
-def measure_comparison(panels: Mapping[str, Mapping[str, Measured]]) -> fig.Figure:
+def measure_comparison(panels: Mapping[str, Mapping[str, CosineAndPearson]]) -> fig.Figure:
     """Cosines, expectations and correlations of pairs, of layers within models, and of drawn vectors."""
     drawn = []
     for title, items in panels.items():

@@ -97,12 +97,12 @@ def find_lattice(values: Floats, steps: Steps) -> Lattice | None:
         Gives the distance of neighbouring numbers in the stored format, for each number: levels that were
         rounded again for storage are off by half of it.
     """
-    lines = _Lines(values)
+    lines = _LineGroups(values)
     # Two groups together have few values too: evenly spaced levels are searched for first.
     return _found(lines, steps, tables=False) or _found(lines, steps, tables=True) or _scaled_floats(lines)
 
 
-def _scaled_floats(lines: _Lines) -> Lattice | None:
+def _scaled_floats(lines: _LineGroups) -> Lattice | None:
     """Find numbers that are 8-bit floats times a scale: their significands are few in every group."""
     width = lines.values.shape[1]
     for size in (width, *(group for group in _FLOAT_GROUPS if group < width and width % group == 0)):
@@ -118,7 +118,7 @@ def _scaled_floats(lines: _Lines) -> Lattice | None:
     return None
 
 
-def _found(lines: _Lines, steps: Steps, *, tables: bool) -> Lattice | None:
+def _found(lines: _LineGroups, steps: Steps, *, tables: bool) -> Lattice | None:
     for size in group_sizes(lines.values.shape[1]):
         groups = lines.groups(size)
         told, missed = [], 0
@@ -169,7 +169,7 @@ def level_steps(values: Floats, lattice: Lattice) -> Floats:
     return found
 
 
-class _Lines:
+class _LineGroups:
     """The lines of a matrix, and groups of them that were chosen."""
 
     def __init__(self, values: Floats) -> None:

@@ -124,7 +124,7 @@ class ModelsFigure(PairsFigure, tag="models"):
     def measure_comparison(self, bench: Bench) -> Figure:
         """Cosines and correlations of pairs, of layers within models, and of drawn vectors."""
         table, layer = self.table(bench), self.layer or 0
-        panels: dict[str, dict[str, draw.Measured | None]] = {
+        panels: dict[str, dict[str, draw.CosineAndPearson | None]] = {
             phrase("catalogue.pairs-layer", layer=layer): {
                 bench.names(a, b): _measured(table, self.role, a, b, layer, layer) for a, b in self.pairs
             },
@@ -138,7 +138,7 @@ class ModelsFigure(PairsFigure, tag="models"):
         }
         if self.random is not None:
             panels[phrase("catalogue.normal-vectors")] = {
-                row["what"]: draw.Measured(row["cosine"], row["pearson"], row["closed_form"])
+                row["what"]: draw.CosineAndPearson(row["cosine"], row["pearson"], row["closed_form"])
                 for row in bench.folder.read_json(bench.earlier(self.random))["rows"]
             }
         known = {
@@ -214,7 +214,7 @@ class ModelsFigure(PairsFigure, tag="models"):
     }
 
 
-def _measured(table: MeasureTable, role: str, a: str, b: str, i: int, j: int) -> draw.Measured | None:
+def _measured(table: MeasureTable, role: str, a: str, b: str, i: int, j: int) -> draw.CosineAndPearson | None:
     found = {}
     for first, second, one, other in ((a, b, i, j), (b, a, j, i)):
         for row in table.where(
@@ -224,7 +224,9 @@ def _measured(table: MeasureTable, role: str, a: str, b: str, i: int, j: int) ->
     if "cosine" not in found or found["cosine"].value is None:
         return None
     pearson = found.get("pearson")
-    return draw.Measured(found["cosine"].value, pearson.value if pearson else None, found["cosine"].expected)
+    return draw.CosineAndPearson(
+        found["cosine"].value, pearson.value if pearson else None, found["cosine"].expected
+    )
 
 
 def _layers(part: MeasureTable, measure: str, role: str, model: str) -> draw.Square | None:

@@ -22,7 +22,7 @@ from modelkin.casework.studies.reading import (
 )
 from modelkin.casework.studies.saved import Floats, both_vectors, far_apart, load_vectors
 from modelkin.describe.measures import MeasureTable, find_measure
-from modelkin.figures import Animation, Figure, Numbers
+from modelkin.figures import Animation, Figure, Numbers, known
 from modelkin.message import Message, say
 
 from . import _plot as plot
@@ -113,7 +113,7 @@ class PairFigure(plot.Viewed, tag="pair"):
         return draw.Cells(
             values=plot.filled(grid.values),
             expected=plot.filled(grid.expected),
-            layers=(plot.plain_layers(grid.layers_a), plot.plain_layers(grid.layers_b)),
+            layers=(known(grid.layers_a), known(grid.layers_b)),
             n=int(table.where(role=self.role, model_a=a, model_b=b).column("n").max()),
         )
 

@@ -11,7 +11,7 @@ from modelkin.casework.catalogue.parts import Curve, measure_name
 from modelkin.casework.studies.bench import Bench, NotDone
 from modelkin.casework.studies.reading import COSINE, AliasPair, Layers, MeasureName
 from modelkin.describe.measures import find_measure
-from modelkin.figures import Figure
+from modelkin.figures import Figure, known
 from modelkin.message import say
 
 from . import _plot as plot
@@ -37,7 +37,7 @@ class PairsFigure(plot.OfModels, tag="pairs"):
     def strangers(self, bench: Bench) -> dict[str, Curve]:
         """Return one curve per pair of models that are not known relatives."""
         table = self.table(bench)
-        layers = self.layers.numbers if self.layers else plot.plain_layers(table.distinct("layer_a"))
+        layers = self.layers.numbers if self.layers else known(table.distinct("layer_a"))
         found = {
             bench.names(a, b): item
             for a, b in combinations(self.present(bench), 2)

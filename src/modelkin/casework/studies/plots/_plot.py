@@ -156,11 +156,6 @@ def grid_of(bench: Bench, table: MeasureTable, role: str, pair: AliasPair, measu
     return grid
 
 
-def plain_layers(layers: Sequence[int | None]) -> list[int]:
-    """Return numbers of layers; tensors outside the layers have none."""
-    return [layer for layer in layers if layer is not None]
-
-
 def filled(
     values: np.ma.MaskedArray[tuple[int, ...], np.dtype[np.float64]],
 ) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
