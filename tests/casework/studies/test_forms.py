@@ -285,3 +285,68 @@ def test_the_control_form_of_published_rows_has_the_published_numbers(published:
     assert found["solar_vs_glm"]["router_or_gate"]["max"] == pytest.approx(0.008158602751791477, abs=1e-6)
     # A control without numbers has none; published rules took it for zero.
     assert found["glm_vs_phi_CONTROL"]["norm_pre"] == dict.fromkeys(SUMS.split())
+
+
+WINDOWED = {
+    "k": ("attention_key", "1024x4096", "1024x4096"),
+    "v": ("attention_value", "1024x4096", "1024x4096"),
+    "q": ("attention_query", "8192x4096", "12288x4096"),
+    "o": ("attention_output", "4096x8192", "4096x12288"),
+    "input": ("attention_norm", "4096", "4096"),
+    "post": ("mlp_norm", "4096", "4096"),
+    "router": ("router", "128x4096", "128x4096"),
+    "router_bias": ("router_bias", "128", "128"),
+}
+"""Published names of tensors: the role, and the shapes in both models."""
+
+
+def test_z_cos_of_published_cosines_is_the_published_one(published: tuple[Bench, MeasureTable]):
+    bench, place = published[0], resources.files("modelkin.casework.replay").joinpath("data")
+    rows = [*csv.DictReader(place.joinpath("windows.csv").read_text().splitlines())]
+    there = [row for row in rows if row["status"] != "missing"]
+    bench.id = "windows"
+    bench.folder.rows(
+        "data/windows-tensors.csv",
+        [
+            {
+                "model": model,
+                "role": role,
+                "layer": row["layer"],
+                "tensor": role,
+                "dtype": "BF16",
+                "shape": shape,
+            }
+            for row in there
+            for role, *shapes in [WINDOWED[row["tensor"]]]
+            for model, shape in zip(("solar", "glm"), shapes, strict=True)
+        ],
+    )
+    table = MeasureTable.of_rows(
+        MeasureRow(
+            role=WINDOWED[row["tensor"]][0],
+            measure="cosine",
+            view=view,
+            model_a="solar",
+            layer_a=int(row["layer"]),
+            model_b="glm",
+            layer_b=int(row["layer"]),
+            value=float(row["cosine"]) if row["cosine"] and view == measured else None,
+            expected=0.5,
+            expected_sd=0.25,
+        )
+        for row in there
+        for measured in ["prefix" if row["status"] == "prefix" else "whole"]
+        for view in dict.fromkeys(("whole", measured))
+    )
+    form = next(item for item in get_args(AnyForm) if item.__struct_config__.tag == "windows")
+    form(file="windows.csv", models=("solar", "glm")).write(bench, table)
+    found = {(row["layer"], row["tensor"]): row for row in bench.folder.read_csv("windows.csv")}
+    wanted = {(row["layer"], WINDOWED[row["tensor"]][0]): row["z"] for row in there if row["z"]}
+    assert len(wanted) == 320
+    assert {key: float(found[key]["z_cos"]) for key in wanted} == pytest.approx(
+        {key: float(z) for key, z in wanted.items()}, rel=1e-6
+    )
+    beside = bench.folder.read_csv("data/windows-deviations.csv")
+    assert len(beside) == 320
+    for row in beside:
+        assert float(row["deviations"]) == pytest.approx((float(row["cosine"]) - 0.5) / 0.25)

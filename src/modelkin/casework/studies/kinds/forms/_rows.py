@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -99,11 +100,32 @@ def _same_bytes(cells: Cells) -> bool | None:
     return None if same is None else same == 1.0
 
 
+def _published_count(bench: Bench, tensors: BothTensors) -> int:
+    """Return how many values the published probe reads of a tensor, some of them repeatedly."""
+    experiment: Any = next(item for item in bench.study.experiments if item.id == bench.id)
+    size = min(math.prod(map(int, tensor["shape"].split("x"))) for tensor in tensors)
+    return int(max(1, experiment.windows) * min(size, experiment.sample))
+
+
 class Windows(TensorRows, tag="windows"):
     """One row for each layer and tensor of sampled values, with the result of the truncation test.
 
-    ``z_cos`` is the distance from the expected cosine in its standard deviations; every value counts once.
+    ``z_cos`` is as published: the cosine times the root of the values, where each window of a small tensor
+    counts all of it again. In ``data``, ``deviations`` are what it should be: the distance from the expected
+    cosine in its standard deviations, every value counted once.
     """
+
+    def write(self, bench: Bench, table: MeasureTable) -> None:
+        super().write(bench, table)
+        rows: list[tuple[int, dict[str, Any]]] = []
+        for role in self.roles_of(table):
+            for view in ("whole", "prefix"):
+                for layer, cells in facing_cells(table, role, *self.models, view):
+                    cosine, expected, sd = map(cells.get, ("cosine", "cosine expected", "cosine sd"))
+                    if cosine is not None and expected is not None and sd:
+                        named = {"layer": layer, "role": role, "view": view, "cosine": cosine}
+                        rows.append((layer, {**named, "deviations": (cosine - expected) / sd}))
+        bench.folder.rows(bench.data("-deviations.csv"), _in_order(rows))
 
     def row(
         self, bench: Bench, layer: int, tensors: BothTensors, cells: Cells, cut: Cells | None
@@ -117,8 +139,7 @@ class Windows(TensorRows, tag="windows"):
             is_cut = cut is not None and cut.get("cosine") is not None
             status = "shape_mismatch_but_trunc_test_ok" if is_cut else "shape_or_dtype_mismatch"
             cells = cut if cut is not None and is_cut else cells
-        cosine, expected, sd = map(cells.get, ("cosine", "cosine expected", "cosine sd"))
-        known = cosine is not None and expected is not None and sd
+        cosine = cells.get("cosine")
         larger = "compared with the first rows or columns of the larger tensor"
         return {
             "layer": layer,
@@ -131,7 +152,7 @@ class Windows(TensorRows, tag="windows"):
             "raw_hash_equal": _same_bytes(cells),
             "cosine": cosine,
             "rel_rmse": cells.get("relative-l2"),
-            "z_cos": (cosine - expected) / sd if known else None,  # type: ignore[operator]
+            "z_cos": None if cosine is None else cosine * math.sqrt(_published_count(bench, tensors)),
             "note": larger if status.startswith("shape_mismatch_but") else None,
         }
 
