@@ -342,7 +342,7 @@ EXPLAINED = {
     "casework/bench": True,
 }
 """Rooms in which every number of a module has its own text, or shares one with those above it."""
-SIZES_EXPLAINED = ("describe", "tokenizer")
+SIZES_EXPLAINED = ("cli", "describe", "figures", "serving", "tokenizer", "untrusted")
 """Rooms in which tables and names need no reason, but thresholds, limits and sizes do."""
 
 

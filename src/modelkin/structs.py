@@ -22,6 +22,7 @@ from modelkin.message import Message, Refusal, said_by, say
 T = TypeVar("T")
 
 _SHOWN = 60
+"""Letters shown of a value that is refused."""
 _LISTED = 24
 """With more known words than this, only the nearest one is named."""
 

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from modelkin.document import Language
 
 BUG = 70
+"""Exit code of an error that we did not foresee, `EX_SOFTWARE` of sysexits."""
 INTERRUPTED = 130
+"""As shells have it: 128 plus the number of the signal."""
 _REPORT = say("hint.bug")
 _NO_THREAD = "can't start new thread"
 """How Python reports that no more threads are available."""

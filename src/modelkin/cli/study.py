@@ -66,6 +66,7 @@ def show(study: str) -> None:
 
 
 NOTHING_DONE = 3
+"""Exit code if no experiment could be done: the one of inputs that could not be obtained."""
 
 
 @study.command()

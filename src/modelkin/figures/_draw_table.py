@@ -10,6 +10,7 @@ from .marks import TableMark
 from .pen import Pen
 
 _SIZE = 8.0
+"""Of letters, in points: that of labels of axes."""
 _GAP = 3
 """Letters between columns."""
 LINE = 0.24

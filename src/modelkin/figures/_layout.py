@@ -52,6 +52,7 @@ NARROW = 4.4
 DPI = 150
 """Dots per inch of a drawing unless told otherwise; letters are measured with them."""
 _TITLE, _NOTE, _LINE = 11.5, 7.5, 1.4
+"""Sizes of letters in points, and the height of a line in letters."""
 _FEW_DECADES, _NARROW = 100.0, 5.0
 """Range of a log axis, largest over smallest: below the first, powers of ten give too few ticks, or none;
 below the second, so do twice and five times these."""

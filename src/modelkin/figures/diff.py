@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 _STRANGERS = math.sqrt(2)
 _LEAST = 0.01
+"""The scale reaches at least this far, so that traces of rounding do not look like changes."""
 
 
 def change_map(result: ModelDiff) -> Figure | None:

@@ -16,6 +16,7 @@ MAX_NAME_LENGTH = 1024
 _INVISIBLE: Final = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 
 _MAX_FOLDERS: Final = 8
+"""Repositories of models have one or two levels."""
 # Names on common file systems end at 255 bytes.
 _MAX_PART_BYTES: Final = 255
 # A question or number sign ends the path of an address, the others are wildcards or forbidden in file names.

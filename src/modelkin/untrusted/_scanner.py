@@ -29,6 +29,7 @@ _TOKEN: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[\[\]{}]|[^"\[\]{}]++', re.DO
 _SCALAR: Final = re.compile(rb"[0-9A-Za-z.+-]{1,64}+")
 
 _SNIPPET = 24
+"""Bytes shown of where reading stopped: enough to find the place."""
 
 
 class Scanner:

@@ -6,7 +6,9 @@ import re
 from collections.abc import Sequence
 
 _LONGEST_NAME = 120
+"""Letters shown of a name, so that a message stays a line or two."""
 _LONGEST_PLAIN = 1024
+"""Letters of a path that is shown as it is."""
 
 
 def visible(text: str, *, keep: str = "") -> str:

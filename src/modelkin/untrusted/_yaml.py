@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     import yaml
 
 _MAX_DEPTH = 32
+"""Files that people write have a handful of levels, and each takes a call of the reader."""
 _MAX_NUMBER = 1000
 """Characters of a number. Reading takes time quadratic in their count."""
 _NUMBERS = ("int", "float")
