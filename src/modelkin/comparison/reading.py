@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import InitVar, dataclass, field
 from typing import TypeAlias, TypeVar
@@ -19,6 +19,7 @@ the size."""
 _KEPT_BYTES = 256_000_000
 """Per model, for what probes keep."""
 _Found = TypeVar("_Found")
+_Item = TypeVar("_Item")
 Kept: TypeAlias = dict[tuple[str, tuple[TensorSlice, ...]], Array | None]
 """What probes keep, by their name for it and the slices; None if it is paid for, and not read yet."""
 _REHEARSED: Array = np.empty(0, np.float32)
@@ -211,15 +212,20 @@ def read_parts(model: Model, parts: Sequence[Part], *, max_waste: float | None =
     return reduced
 
 
-def _batches(model: Model, parts: Sequence[Part], max_waste: float | None) -> Iterable[list[Part]]:
-    batch: list[Part] = []
+def _batches(model: Model, parts: Sequence[Part], max_waste: float | None) -> Iterator[list[Part]]:
+    return in_batches(parts, lambda part: model.cost(part.slices, max_waste=max_waste))
+
+
+def in_batches(items: Iterable[_Item], n_bytes: Callable[[_Item], int]) -> Iterator[list[_Item]]:
+    """Divide what is read into batches of bounded size, or of one item."""
+    batch: list[_Item] = []
     held = 0
-    for part in parts:
-        n_bytes = model.cost(part.slices, max_waste=max_waste)
-        if batch and held + n_bytes > _BATCH_BYTES:
+    for item in items:
+        size = n_bytes(item)
+        if batch and held + size > _BATCH_BYTES:
             yield batch
             batch, held = [], 0
-        batch.append(part)
-        held += n_bytes
+        batch.append(item)
+        held += size
     if batch:
         yield batch

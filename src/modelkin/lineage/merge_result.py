@@ -8,6 +8,7 @@ from typing import Literal
 from modelkin.comparison import ModelSummary
 from modelkin.message import Message
 from modelkin.options import Depth
+from modelkin.source import ReadRecord
 from modelkin.written import Reported
 
 MERGE_SCHEMA = "modelkin.merge/1"
@@ -89,16 +90,6 @@ class MethodFit:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MergeReading:
-    """What was read of all models together."""
-
-    requests: int
-    bytes_fetched: int
-    bytes_needed: int
-    seconds: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class MergeResult(Reported):
     """Whether the candidate is a mixture of the parents, and which."""
 
@@ -131,7 +122,7 @@ class MergeResult(Reported):
     limitations: tuple[Message, ...]
     depth: Depth
     seed: int
-    read: MergeReading
+    read: ReadRecord
     modelkin: str
 
     @property

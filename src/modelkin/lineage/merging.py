@@ -25,13 +25,14 @@ from modelkin.lineage.geometry import (
 from modelkin.lineage.layer_map import layer_maps
 from modelkin.lineage.merge_judgement import judged_merge
 from modelkin.lineage.merge_measures import CellFit, SparseFits, shares, sparse_fits
-from modelkin.lineage.merge_result import MergeCell, MergeReading, MergeResult
+from modelkin.lineage.merge_result import MergeCell, MergeResult
 from modelkin.lineage.patterns import Arc, nearest_arc
 from modelkin.lineage.samples import Faced, Site, comparable, extent_of, facing, read_sites, sites_of
 from modelkin.message import Message, say
 from modelkin.model import Model, ModelLike, open_models, read_headers
 from modelkin.options import CompareOptions
 from modelkin.progress import Progress, Silent
+from modelkin.source import ReadRecord
 
 _ROUNDING = 4.0
 """A remainder counts as rounding up to this multiple of what rounding is expected to leave."""
@@ -100,7 +101,6 @@ class _MergeRun:
         told.note(say("step-mixtures"))
         for faced, values in read_sites(self.models, list(self._faced(maps)), extent):
             self._fit(faced, values)
-        totals = [model.totals() for model in self.models]
         result = partial(
             MergeResult,
             candidate=model_summary(candidate),
@@ -109,12 +109,7 @@ class _MergeRun:
             cells=tuple(sorted([fit.cell for fit in self.fits] + self.unfitted, key=_order)),
             depth=self.options.depth,
             seed=self.options.seed,
-            read=MergeReading(
-                requests=sum(item.requests for item in totals),
-                bytes_fetched=sum(item.bytes_fetched for item in totals),
-                bytes_needed=sum(item.bytes_needed for item in totals),
-                seconds=max(item.seconds for item in totals),
-            ),
+            read=ReadRecord.of([model.totals() for model in self.models]),
             modelkin=__version__,
         )
         return judged_merge(

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from modelkin.comparison.reading import in_batches
 from modelkin.model import Model
 from modelkin.options import READING, Depth
 from modelkin.tensors import Blocks, TensorInfo, TensorSlice, sample_blocks
@@ -27,8 +28,6 @@ _BLOCKS = 2
 """Pieces that a sample of a tensor is read in."""
 _HEADROOM = 0.85
 """Share of a depth's bytes for samples; the rest is for headers, gains and joined ranges."""
-_BATCH_BYTES = 64_000_000
-"""Numbers held at once, of all models: tensors are read together up to here."""
 _INDEX_BYTES_A_TENSOR = 100
 """What its entry takes in a header: name, shape and two offsets."""
 _EXPERT_OF = {"expert_gate": "mlp_gate", "expert_up": "mlp_up", "expert_down": "mlp_down"}
@@ -121,6 +120,10 @@ class Extent:
             blocks = chosen.blocks
         return [TensorSlice.blocks(info.name, blocks) for info in infos]
 
+    def held(self, infos: Sequence[TensorInfo]) -> int:
+        """Return the bytes of what is read of all tensors, as float64."""
+        return 8 * len(infos) * min(self.n_values, min(info.n_elements for info in infos))
+
 
 def extent_of(models: Sequence[Model], depth: Depth, seed: int) -> Extent:
     """Say how much may be read of every tensor so that no model costs more than its depth allows."""
@@ -153,24 +156,10 @@ def read_sites(
     models: Sequence[Model], faced: Iterable[Faced], extent: Extent
 ) -> Iterator[tuple[Faced, list[Floats]]]:
     """Read sites of all models side by side, in batches of bounded size; values are flat, as float64."""
-    for batch in _batches(faced, extent):
+    for batch in in_batches(faced, lambda item: extent.held(item.infos)):
         chosen = [extent.slices(item.site, item.infos) for item in batch]
         wanted = [[slices[side] for slices in chosen] for side in range(len(models))]
         with ThreadPoolExecutor(len(models)) as pool:
             read = list(pool.map(lambda model, slices: model.read(slices), models, wanted))
         for number, item in enumerate(batch):
             yield item, [np.asarray(arrays[number], np.float64).reshape(-1) for arrays in read]
-
-
-def _batches(faced: Iterable[Faced], extent: Extent) -> Iterator[list[Faced]]:
-    batch: list[Faced] = []
-    held = 0
-    for item in faced:
-        n_bytes = 8 * len(item.infos) * min(extent.n_values, min(info.n_elements for info in item.infos))
-        if batch and held + n_bytes > _BATCH_BYTES:
-            yield batch
-            batch, held = [], 0
-        batch.append(item)
-        held += n_bytes
-    if batch:
-        yield batch

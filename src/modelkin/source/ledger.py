@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -61,6 +61,26 @@ class LedgerTotals:
     """Ranges that came from the store."""
     seconds: float
     """Time spent reading, as seen by the caller."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadRecord:
+    """What was read of all models together."""
+
+    requests: int
+    bytes_fetched: int
+    bytes_needed: int
+    seconds: float
+
+    @classmethod
+    def of(cls, totals: Sequence[LedgerTotals]) -> ReadRecord:
+        """Sum up ledgers of models that were read side by side."""
+        return cls(
+            requests=sum(item.requests for item in totals),
+            bytes_fetched=sum(item.bytes_fetched for item in totals),
+            bytes_needed=sum(item.bytes_needed for item in totals),
+            seconds=max(item.seconds for item in totals),
+        )
 
 
 class Ledger:

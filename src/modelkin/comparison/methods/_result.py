@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal, TypeAlias, TypedDict
@@ -21,6 +22,8 @@ HEADS_ALIKE = "heads-alike"
 coordinates has such heads too."""
 EQUAL_VALUES = "equal-values"
 """Flag of a test whose values are all equal, bit for bit."""
+_FOUND, _NOT_FOUND = -6.0, -3.0
+"""log10 p where a test finds something, and where it does not."""
 Details = Mapping[str, float | int | str | Message]
 """What people are shown with the numbers; no code reads it back."""
 
@@ -106,6 +109,21 @@ class Tested(_Examined):
     def flagged(self, name: str) -> Tested:
         """Return the test with one more flag."""
         return replace(self, flags=(*self.flags, name))
+
+    def at_most(self, log10_p: float, *, chosen_from: int, flag: str, alone: str) -> Tested:
+        """Return the test with no more than what is left of it when something else is accounted for.
+
+        `chosen_from` is out of how many tests it was chosen. It is flagged with `flag`; or with `alone`, if
+        the test found something of which nothing is left.
+        """
+        left = min(0.0, log10_p + math.log10(chosen_from))
+        nothing_left = self.log10_p < _FOUND and left > _NOT_FOUND
+        return replace(
+            self.flagged(alone if nothing_left else flag),
+            log10_p=max(self.log10_p, left),
+            log10_p_extrapolated=None,
+            detection_limit=None,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -42,8 +42,6 @@ _GLANCED_ROWS = 8
 usually more than it."""
 _GLANCE_SHARE = 2 / 3
 """Share of a limit that a first look must exceed for a second one: the root of that half is 0.71."""
-_FOUND, _NOT_FOUND = -6.0, -3.0
-"""log10 p where a test finds something, and where it does not."""
 
 
 @dataclass(slots=True, eq=False)
@@ -149,15 +147,7 @@ def common_beginning(rows: tuple[Array, Array], others: OtherLayers) -> CommonBe
 
 def beside_beginning(test: Tested, left: CommonBeginning, *, chosen_from: int) -> Tested:
     """Let a test claim no more than what is left beyond a common initialisation."""
-    log10_p = min(0.0, left.log10_p + math.log10(chosen_from))
-    in_the_beginning = test.log10_p < _FOUND and log10_p > _NOT_FOUND
-    return replace(
-        test,
-        log10_p=max(test.log10_p, log10_p),
-        log10_p_extrapolated=None,
-        detection_limit=None,
-        flags=(*test.flags, "beginning-alone" if in_the_beginning else "every-layer"),
-    )
+    return test.at_most(left.log10_p, chosen_from=chosen_from, flag="every-layer", alone="beginning-alone")
 
 
 def directions(rows: Array) -> Array:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -26,8 +26,6 @@ SMALL = 0.05
 """Of the root mean square of the matrix: what counts as nearly zero."""
 SAME_PLACES_Z = 5.0
 """z from which places of zeros agree unit by unit. If they do not, a mask explains nothing."""
-_FOUND, _NOT_FOUND = -6.0, -3.0
-"""log10 p where a test finds something, and where it does not."""
 FEWEST_PAIRS = 21
 """Of units that exchange their values. With fewer, even the best of all exchanges has a p above that of a
 finding: such a test could only ever say that it found nothing."""
@@ -65,15 +63,7 @@ def common_zeros(
 
 def given_zeros(test: Tested, zeros: CommonZeros, *, chosen_from: int) -> Tested:
     """Let a test claim no more than what is left given the places of zeros."""
-    left = min(0.0, zeros.log10_p + math.log10(chosen_from))
-    in_the_pattern = test.log10_p < _FOUND and left > _NOT_FOUND
-    return replace(
-        test,
-        log10_p=max(test.log10_p, left),
-        log10_p_extrapolated=None,
-        detection_limit=None,
-        flags=(*test.flags, "zeros-alone" if in_the_pattern else "same-zeros"),
-    )
+    return test.at_most(zeros.log10_p, chosen_from=chosen_from, flag="same-zeros", alone="zeros-alone")
 
 
 def zeros_of(rows: Array) -> Places | None:

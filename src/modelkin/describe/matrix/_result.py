@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from modelkin.describe.measures import Baseline, MeasureTable
 from modelkin.message import Message
+from modelkin.source import ReadRecord
 from modelkin.written import Reported
 
 from ._options import MatrixOptions
@@ -49,16 +50,6 @@ class TensorRecord:
     rho: float | None
     reason: Message | None
     note: Message
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReadRecord:
-    """What was read of all models together."""
-
-    requests: int
-    bytes_fetched: int
-    bytes_needed: int
-    seconds: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,13 +22,14 @@ from modelkin.errors import UsageError
 from modelkin.message import Message, say
 from modelkin.model import Model, ModelLike, by_name, open_models, read_headers
 from modelkin.progress import Progress
+from modelkin.source import ReadRecord
 from modelkin.tensors import TensorSlice
 
 from ._baselines import FoundKey, Ground, baseline_rows
 from ._items import Item, Layer, Signature, TokenRows, all_of
 from ._options import MatrixOptions, RoleChoice
 from ._reading import Chosen, Shelf, SliceReader, model_pairs
-from ._result import MatrixModel, MatrixResult, ReadRecord, TensorRecord
+from ._result import MatrixModel, MatrixResult, TensorRecord
 
 Models = Mapping[str, ModelLike] | Sequence[ModelLike]
 
@@ -104,7 +105,6 @@ class _MatrixRun:
             tables += found[0]
             tensors += found[1]
             baselines += found[2]
-        totals = [model.totals() for model in models.values()]
         return MatrixResult(
             models=tuple(_record(name, model) for name, model in models.items()),
             options=options,
@@ -112,12 +112,7 @@ class _MatrixRun:
             tensors=tuple(tensors),
             baselines=tuple(baselines),
             notes=tuple(dict.fromkeys(self.chosen.notes)),
-            read=ReadRecord(
-                requests=sum(item.requests for item in totals),
-                bytes_fetched=sum(item.bytes_fetched for item in totals),
-                bytes_needed=sum(item.bytes_needed for item in totals),
-                seconds=max(item.seconds for item in totals),
-            ),
+            read=ReadRecord.of([model.totals() for model in models.values()]),
             modelkin=__version__,
         )
 
