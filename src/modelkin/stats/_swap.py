@@ -37,6 +37,8 @@ class SwapTest:
     n_pairs: int
     effect: float
     """Mean cosine in excess of that with the partner's values, at places that both have."""
+    own_effects: tuple[float, float]
+    """The same of each model with itself: what equal models would reach."""
     log10_p: float
     """Rigorous upper bound, two-sided; at least ``log10(2) * (1 - n_pairs)``."""
 
@@ -77,15 +79,15 @@ def swap_test(
             for block in np.array_split(pairs, n_blocks)
         ]
     )
-    cosines, places = terms.T
-    usable = places >= _FEWEST_PLACES
-    cosines, places = cosines[usable], places[usable]
-    if len(cosines) < MIN_PAIRS:
-        return NotTestable(reason=say("few-common-places", n=len(cosines), m=MIN_PAIRS))
+    between, *own, places = np.ascontiguousarray(terms[terms[:, -1] >= _FEWEST_PLACES].T)
+    if len(places) < MIN_PAIRS:
+        return NotTestable(reason=say("few-common-places", n=len(places), m=MIN_PAIRS))
+    effect, mine, theirs = (float(places @ turned / places.sum()) / 2.0 for turned in (between, *own))
     return SwapTest(
-        n_pairs=len(cosines),
-        effect=float(places @ cosines / places.sum()) / 2.0,
-        log10_p=log10_sign_bound(places * cosines),
+        n_pairs=len(places),
+        effect=effect,
+        own_effects=(mine, theirs),
+        log10_p=log10_sign_bound(places * between),
     )
 
 
@@ -138,18 +140,26 @@ def _terms(
     *,
     sign_free: bool,
 ) -> npt.NDArray[np.float64]:
-    """Return for each pair the term that an exchange negates, and the number of places it rests on."""
+    """Return for each pair the term that an exchange negates, between the models and within each of them.
+
+    The last column is the number of places that they rest on.
+    """
     both = support[pairs[:, 0]] & support[pairs[:, 1]]
     mine, theirs = (
         [_unit(np.where(both, rows[pairs[:, side]], 0.0)) for side in (0, 1)] for rows in (candidate, base)
     )
 
-    def cosine(one: int, two: int) -> npt.NDArray[np.float64]:
-        found = np.einsum("ij,ij->i", mine[one], theirs[two], dtype=np.float64)
+    def cosine(one: Array, two: Array) -> npt.NDArray[np.float64]:
+        found = np.einsum("ij,ij->i", one, two, dtype=np.float64)
         return np.asarray(found**2 if sign_free else found, dtype=np.float64)
 
-    turned = cosine(0, 0) + cosine(1, 1) - cosine(0, 1) - cosine(1, 0)
-    return np.column_stack([turned, both.sum(axis=1)])
+    def turned(one: list[Array], two: list[Array]) -> npt.NDArray[np.float64]:
+        across = cosine(one[0], two[1])
+        back = across if one is two else cosine(one[1], two[0])
+        return np.asarray(cosine(one[0], two[0]) + cosine(one[1], two[1]) - across - back)
+
+    sides = (turned(mine, theirs), turned(mine, mine), turned(theirs, theirs))
+    return np.column_stack([*sides, both.sum(axis=1)])
 
 
 def _unit(rows: Array) -> Array:

@@ -120,11 +120,12 @@ class _SwappedPlaces:
         """Return the effect in the direction of what is claimed: the other one supports nothing."""
         return -found.effect if self.opposed else found.effect
 
-    def exchanged(self, one: Array, two: Array, large: Places) -> SwapTest | NotTestable:
+    def exchanged(self, pair: _FacingRows, limit: Limit) -> SwapTest | NotTestable:
         """Exchange values between units at places that are large in both models."""
+        large = pair.large(limit)
         return swap_test(
-            candidate=self.valued(one, large),
-            base=self.valued(two, large),
+            candidate=self.valued(pair.mine, large),
+            base=self.valued(pair.theirs, large),
             support=large,
             seed=self.seed,
             sign_free=self.sign_free,
@@ -135,9 +136,8 @@ def _left(candidate: Array, base: Array, question: _SwappedPlaces) -> float | No
     """Return log10 p of what large places alone say; None if small ones explain nothing."""
     if len(candidate) < FEWEST_UNITS:
         return None
-    mine, theirs = (np.where(np.isfinite(rows), rows, 0.0).astype(np.float32) for rows in (candidate, base))
-    some = np.random.default_rng(question.seed).permutation(len(mine))[:MOST_COMPARED]
-    sample = _FacingRows(mine[some], theirs[some])
+    some = np.random.default_rng(question.seed).permutation(len(candidate))[:MOST_COMPARED]
+    sample = _FacingRows(_finite(candidate[some]), _finite(base[some]))
     explained = _explained(sample, question.tried, question)
     if explained >= 1.0:
         return None  # places agree by 1 at most
@@ -154,9 +154,9 @@ def _left(candidate: Array, base: Array, question: _SwappedPlaces) -> float | No
         explained = _explained(sample, best, question)
     if explained >= max(common.values()):
         return None
-    whole = _FacingRows(mine, theirs)
+    whole = _FacingRows(_finite(candidate), _finite(base))
     limits = {(max(level, min(times * level, 1.0)), axis) for level, axis in best for times in BEYOND}
-    bounds = [question.exchanged(mine, theirs, whole.large(limit)) for limit in limits]
+    bounds = [question.exchanged(whole, limit) for limit in limits]
     return max(
         0.0 if isinstance(found, NotTestable) or question.directed(found) <= 0.0 else found.log10_p
         for found in bounds
@@ -220,21 +220,21 @@ def _explained(pair: _FacingRows, limits: Sequence[Limit], question: _SwappedPla
     """Return up to which agreement small places follow from values that agree where they are large."""
     explained = -math.inf
     for limit in limits:
-        large = pair.large(limit)
-        between, *own = (
-            question.exchanged(one, two, large)
-            for one, two in ((pair.mine, pair.theirs), (pair.mine, pair.mine), (pair.theirs, pair.theirs))
-        )
-        effects = [found.effect for found in own if not isinstance(found, NotTestable)]
-        if isinstance(between, NotTestable) or len(effects) < len(own):
+        if explained >= 1.0:
+            break
+        found = question.exchanged(pair, limit)
+        if isinstance(found, NotTestable):
             continue
-        floor = math.log10(2.0) * (1 - between.n_pairs)
-        most = math.sqrt(max(0.0, effects[0]) * max(0.0, effects[1]))  # what equal models would reach
-        is_sure = between.log10_p <= max(SURE, NEAR_FLOOR * floor)
-        if is_sure:
-            effect = question.directed(between)
+        floor = math.log10(2.0) * (1 - found.n_pairs)
+        if found.log10_p <= max(SURE, NEAR_FLOOR * floor):
+            most = math.sqrt(math.prod(max(0.0, own) for own in found.own_effects))
+            effect = question.directed(found)
             explained = max(explained, effect / (SPARED * most) if most else math.copysign(math.inf, effect))
     return explained
+
+
+def _finite(rows: Array) -> Array:
+    return np.where(np.isfinite(rows), rows, 0.0).astype(np.float32)
 
 
 def _centred(rows: npt.NDArray[np.float64]) -> Array:
