@@ -323,16 +323,21 @@ class _Measured:
 
         Numbers of one power of two have one step, and noise of about one size: each power counts by itself.
         """
-        powers = np.frexp(self.theirs)[1].ravel()
-        apart, steps = self.difference.ravel().astype(np.float64), self.steps.ravel()
+        fewest = _STILL_EQUAL * self.difference.size
+        if np.count_nonzero(self.difference == 0) <= fewest:
+            return False
+        powers = np.frexp(self.theirs)[1].ravel().astype(np.int16)
+        order = np.argsort(powers, kind="stable")  # once, and each power is a slice
+        starts = np.flatnonzero(np.diff(powers[order])) + 1
         more = 0.0
-        for power in np.unique(powers):
-            of = powers == power
-            size = math.sqrt(float(np.mean(np.square(apart[of]))))
-            half = float(np.median(steps[of])) / 2
+        for apart, steps in zip(
+            *(np.split(values.ravel()[order], starts) for values in (self.difference, self.steps)), strict=True
+        ):
+            size = _size(apart)
+            half = float(np.median(steps)) / 2
             by_noise = math.erf(half / (math.sqrt(2) * size)) if size else 1.0
-            more += float(np.count_nonzero(apart[of] == 0)) - by_noise * int(np.count_nonzero(of))
-        return more > _STILL_EQUAL * apart.size
+            more += float(np.count_nonzero(apart == 0)) - by_noise * apart.size
+        return more > fewest
 
     def _two_of_four(self) -> float | None:
         if self.mine.ndim != 2:
