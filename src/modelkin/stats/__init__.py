@@ -12,7 +12,7 @@ from ._result import AxisTest, NotTestable
 from ._swap import SwapTest, log10_sign_bound, swap_test
 from ._tails import log10_normal_tail, normal_quantile
 from ._traces import trace_test
-from ._units import MIN_UNITS, joint_features
+from ._units import MIN_UNITS, finite_or_zero, joint_features
 from .matching import log10_increasing_bound, longest_increasing
 
 __all__ = [
@@ -29,6 +29,7 @@ __all__ = [
     "cosine_decomposition",
     "cross_z",
     "detection_limit",
+    "finite_or_zero",
     "is_sorted",
     "joint_features",
     "joint_z",

@@ -18,6 +18,7 @@ from modelkin.message import say
 from ._golden import golden_section
 from ._result import NotTestable
 from ._tails import LN10
+from ._units import finite_or_zero
 from .ranks import Array
 
 MIN_PAIRS = 4
@@ -64,13 +65,15 @@ def swap_test(
 
     `support`, of the shape of both matrices (units by features), says where values are compared. It may be
     derived from the values themselves, as long as exchanging two values that both count does not change it.
-    The seed is that of the order in which units look for partners. If `sign_free`, squared cosines are
+    Values that are not finite
+    count as zero. The seed is that of the order in which units look for partners. If `sign_free`, squared cosines are
     compared.
     """
     if candidate.shape != base.shape or candidate.shape != support.shape:
         raise ValueError(
             f"base, support: expected shape {candidate.shape}, got {base.shape}, {support.shape}"
         )
+    candidate, base = finite_or_zero(candidate), finite_or_zero(base)
     pairs = _partners(support, np.random.default_rng(seed))
     n_blocks = max(1, math.ceil(len(pairs) * support.shape[1] / _BLOCK_ELEMENTS))
     terms = np.concatenate(
@@ -145,9 +148,7 @@ def _terms(
     The last column is the number of places that they rest on.
     """
     both = support[pairs[:, 0]] & support[pairs[:, 1]]
-    mine, theirs = (
-        [_unit(np.where(both, rows[pairs[:, side]], 0.0)) for side in (0, 1)] for rows in (candidate, base)
-    )
+    mine, theirs = ([_unit(rows[pairs[:, side]] * both) for side in (0, 1)] for rows in (candidate, base))
 
     def cosine(one: Array, two: Array) -> npt.NDArray[np.float64]:
         found = np.einsum("ij,ij->i", one, two, dtype=np.float64)

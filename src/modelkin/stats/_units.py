@@ -146,6 +146,12 @@ def _as_rows(values: npt.ArrayLike, name: str) -> Array:
     return rows.astype(np.float32, copy=False) if narrow else rows.astype(np.float64, copy=False)
 
 
+def finite_or_zero(rows: Array) -> Array:
+    """Return rows with zeros in place of what is not finite: the rows themselves if all of it is."""
+    finite = np.isfinite(rows)
+    return rows if finite.all() else np.where(finite, rows, rows.dtype.type(0))
+
+
 def row_norms(rows: Array) -> npt.NDArray[np.float64]:
     """Return the Euclidean norm of each row, summed in double precision."""
     return np.asarray(np.sqrt(np.einsum("ij,ij->i", rows, rows, dtype=np.float64)), dtype=np.float64)

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from modelkin.stats import log10_sign_bound
+from modelkin.stats import finite_or_zero, log10_sign_bound
 from modelkin.tensors import Array
 
 from ._result import Tested
@@ -69,6 +69,6 @@ def log10_p_of_signs(candidate: Array, base: Array) -> float:
 
 def _scaled(rows: Array) -> Array:
     """Return finite values of about one: products of very small ones would vanish."""
-    finite = np.where(np.isfinite(rows), rows, 0.0).astype(np.float32)
+    finite = finite_or_zero(rows).astype(np.float32, copy=False)
     largest = float(np.abs(finite).max(initial=0.0))
     return finite if largest == 0.0 else finite / np.float32(largest)

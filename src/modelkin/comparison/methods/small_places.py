@@ -15,7 +15,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from modelkin.stats import NotTestable, SwapTest, swap_test
+from modelkin.stats import NotTestable, SwapTest, finite_or_zero, swap_test
 from modelkin.tensors import Array
 
 from ._result import Tested
@@ -137,7 +137,7 @@ def _left(candidate: Array, base: Array, question: _SwappedPlaces) -> float | No
     if len(candidate) < FEWEST_UNITS:
         return None
     some = np.random.default_rng(question.seed).permutation(len(candidate))[:MOST_COMPARED]
-    sample = _FacingRows(_finite(candidate[some]), _finite(base[some]))
+    sample = _FacingRows.of(candidate[some], base[some])
     explained = _explained(sample, question.tried, question)
     if explained >= 1.0:
         return None  # places agree by 1 at most
@@ -154,7 +154,7 @@ def _left(candidate: Array, base: Array, question: _SwappedPlaces) -> float | No
         explained = _explained(sample, best, question)
     if explained >= max(common.values()):
         return None
-    whole = _FacingRows(_finite(candidate), _finite(base))
+    whole = _FacingRows.of(candidate, base)
     limits = {(max(level, min(times * level, 1.0)), axis) for level, axis in best for times in BEYOND}
     bounds = [question.exchanged(whole, limit) for limit in limits]
     return max(
@@ -182,6 +182,10 @@ class _FacingRows:
 
     mine: Array
     theirs: Array
+
+    @classmethod
+    def of(cls, candidate: Array, base: Array) -> _FacingRows:
+        return cls(*(finite_or_zero(rows).astype(np.float32, copy=False) for rows in (candidate, base)))
 
     def small(self, limit: Limit) -> list[Places]:
         """Say where weights are small, in each model."""
@@ -231,10 +235,6 @@ def _explained(pair: _FacingRows, limits: Sequence[Limit], question: _SwappedPla
             effect = question.directed(found)
             explained = max(explained, effect / (SPARED * most) if most else math.copysign(math.inf, effect))
     return explained
-
-
-def _finite(rows: Array) -> Array:
-    return np.where(np.isfinite(rows), rows, 0.0).astype(np.float32)
 
 
 def _centred(rows: npt.NDArray[np.float64]) -> Array:

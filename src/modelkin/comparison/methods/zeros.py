@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from modelkin.message import Message, say
-from modelkin.stats import NotTestable, cross_z, swap_test
+from modelkin.stats import NotTestable, cross_z, finite_or_zero, swap_test
 from modelkin.tensors import Array
 
 from ._result import Tested
@@ -68,7 +68,7 @@ def given_zeros(test: Tested, zeros: CommonZeros, *, chosen_from: int) -> Tested
 
 def zeros_of(rows: Array) -> Places | None:
     """Say where a model has zeros, if it has many; None if not."""
-    finite = np.where(np.isfinite(rows), rows, 0.0)
+    finite = finite_or_zero(rows)
     exact = finite == 0.0
     if exact.mean() >= FEWEST_ZEROS:
         return np.asarray(exact)
