@@ -132,8 +132,17 @@ def test_a_first_look_at_layers_is_about_right(shape):
     for _ in range(20):
         one = directions(rng.standard_normal(shape).astype(np.float32))
         two = directions(one + rng.standard_normal(shape).astype(np.float32))
-        ratios.append(glanced_z(one, two) / rough_z(one, two))
+        ratios.append(glanced_z([one], two)[0] / rough_z(one, two))
     assert 0.8 < min(ratios) < np.median(ratios) < max(ratios) < 1.25
+
+
+def test_a_first_look_at_one_layer_is_the_same_among_others():
+    rng = np.random.default_rng(15)
+    base, *layers = (rng.standard_normal((41, 256)).astype(np.float32) for _ in range(5))
+    known = Remembered()
+    found = [known.glance(rows, base, beside=layers) for rows in layers]
+    alone = [glanced_z([directions(rows)], directions(base))[0] for rows in layers]
+    assert found == pytest.approx(alone, rel=1e-5)
 
 
 def test_a_first_look_is_not_misled_by_units_that_agree_with_all():
@@ -144,14 +153,14 @@ def test_a_first_look_is_not_misled_by_units_that_agree_with_all():
     two[1:256:4] += 10.0 * one[0]
     one[[64, 128]] = one[0]
     units = directions(one), directions(two)
-    assert glanced_z(*units) > rough_z(*units) > 5.0
+    assert glanced_z([units[0]], units[1])[0] > rough_z(*units) > 5.0
 
 
 def test_where_most_units_are_empty_a_first_look_is_not_enough():
     rng = np.random.default_rng(14)
     rows = np.zeros((64, 16), np.float32)
     rows[1:8] = rng.standard_normal((7, 16))
-    assert glanced_z(rows, rows) == np.inf
+    assert glanced_z([rows], rows) == [np.inf]
     assert rough_z(rows, rows) > 2.0
 
 
@@ -165,7 +174,9 @@ class Alike(Remembered):
     def z(self, one, two):
         return self.of_all
 
-    glance = z
+    def glance(self, one, two, *, beside):
+        assert any(rows is one for rows in beside)
+        return self.of_all
 
 
 @pytest.mark.parametrize(

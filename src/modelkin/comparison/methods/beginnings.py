@@ -69,11 +69,14 @@ class Remembered:
             self._scores[id(one), id(two)] = rough_z(*known)
         return self._scores[id(one), id(two)]
 
-    def glance(self, one: Array, two: Array) -> float:
-        """Return about the same for a tenth of the work, too large rather than too small."""
-        known = self.directions(one), self.directions(two)
+    def glance(self, one: Array, two: Array, *, beside: Sequence[Array]) -> float:
+        """Return about the same for a tenth of the work, too large rather than too small.
+
+        Layers `beside` the first, itself included, are looked at together: one product is the fastest.
+        """
         if (id(one), id(two)) not in self._glances:
-            self._glances[id(one), id(two)] = glanced_z(*known)
+            found = glanced_z([self.directions(rows) for rows in beside], self.directions(two))
+            self._glances |= {(id(rows), id(two)): z for rows, z in zip(beside, found, strict=True)}
         return self._glances[id(one), id(two)]
 
 
@@ -127,7 +130,8 @@ def common_beginning(rows: tuple[Array, Array], others: OtherLayers) -> CommonBe
     limit = EVERYWHERE_Z if len(kept) >= FEWEST_OTHERS else CERTAIN_Z
     z, glance = others.known.z, others.known.glance
     across = [(rows[0], other) for _, other in kept] + [(other, rows[1]) for other, _ in kept]
-    if not joint_z([glance(*both) for both in across]) > _GLANCE_SHARE * limit:
+    beside = [rows[0], *(other for other, _ in kept)]
+    if not joint_z([glance(*both, beside=beside) for both in across]) > _GLANCE_SHARE * limit:
         return None  # as in nearly all models
     if not joint_z([z(*both) for both in across]) > limit:
         return None
@@ -160,26 +164,33 @@ def directions(rows: Array) -> Array:
 
 def rough_z(candidate: Array, base: Array) -> float:
     """Return the z of the test on an axis, its spread estimated from some of the units."""
-    squares = float(_squares(candidate, base, _SIGMA_ROWS).mean()) * len(candidate)
+    squares = float(_squares(_some(candidate, _SIGMA_ROWS), base).mean()) * len(candidate)
     return _z(candidate, base, squares) if squares > 0.0 else 0.0
 
 
-def glanced_z(candidate: Array, base: Array) -> float:
-    """Return about the same for a tenth of the work, too large rather than too small.
+def glanced_z(candidates: Sequence[Array], base: Array) -> list[float]:
+    """Return about the same of each of some layers with one, too large rather than too small.
 
     The median leaves out the few units that agree with everything, which would hide the others.
     """
-    squares = float(np.median(_squares(candidate, base, _GLANCED_ROWS))) * len(candidate)
-    return _z(candidate, base, squares) if squares > 0.0 else math.inf
+    some = np.concatenate([_some(rows, _GLANCED_ROWS) for rows in candidates])
+    squares = np.median(_squares(some, base).reshape(len(candidates), -1), axis=1) * len(base)
+    return [
+        _z(rows, base, found) if found > 0.0 else math.inf
+        for rows, found in zip(candidates, squares.tolist(), strict=True)
+    ]
 
 
 def _z(candidate: Array, base: Array, squares: float) -> float:
     return float(np.vdot(candidate, base)) / math.sqrt(squares / max(1, len(candidate) - 1))
 
 
-def _squares(candidate: Array, base: Array, n_rows: int) -> Array:
+def _some(candidate: Array, n_rows: int) -> Array:
+    return candidate[:: max(1, len(candidate) // n_rows)]
+
+
+def _squares(some: Array, base: Array) -> Array:
     """Return the sums of squares of some rows of the similarity."""
-    some = candidate[:: max(1, len(candidate) // n_rows)]
     return np.asarray(np.square(some @ base.T, dtype=np.float64).sum(axis=1))
 
 
