@@ -123,7 +123,7 @@ def _found(lines: _LineGroups, steps: Steps, *, tables: bool) -> Lattice | None:
         groups = lines.groups(size)
         told, missed = [], 0
         for numbers in groups:
-            found = _table(numbers) if tables else _levels(numbers, steps(numbers))
+            found = _table(numbers) if tables else _levels(numbers, steps)
             told += [] if found is None else [found]
             missed += found is None
             if missed > (1 - _NEARLY_ALL) * len(groups):
@@ -206,14 +206,14 @@ class _LineGroups:
         return np.asarray(np.count_nonzero(runs, axis=2))
 
 
-def _levels(numbers: Floats, steps: Floats) -> tuple[int, Levels] | None:
+def _levels(numbers: Floats, steps: Steps) -> tuple[int, Levels] | None:
     """Return bits and kind of the evenly spaced levels of one group, or None."""
-    distinct, first = np.unique(numbers.astype(np.float64), return_index=True)
-    if len(distinct) < 3:
+    held = np.unique(numbers)
+    if len(held) < 3:
         return None
+    distinct, width = held.astype(np.float64), steps(held).astype(np.float64)
     low, high = float(distinct[0]), float(distinct[-1])
     reach = max(abs(low), abs(high))
-    width = steps[first].astype(np.float64)
     most = _MOST_BITS if len(numbers) >= _SMALL_GROUP else _SMALL_BITS
     ways: list[tuple[int, Levels, float, float]] = []
     for bits in range(2, most + 1):
