@@ -164,10 +164,12 @@ def stands_alone(rows: Array) -> npt.NDArray[np.bool_]:
     if values.shape[1] < 2 or len(usable) < 2:
         return alone
     # Equal directions are neighbours when sorted along any line; others only rarely, by chance.
-    line = np.random.default_rng(0).standard_normal(values.shape[1])
-    along = (values @ line)[usable] / norms[usable]
+    # Along a second one, few of those are near as well.
+    lines = np.random.default_rng(0).standard_normal((2, values.shape[1]))
+    along, across = ((values @ line)[usable] / norms[usable] for line in lines)
     order = np.argsort(along, kind="stable")
-    near = np.diff(along[order]) <= 1.01 * SAME * np.linalg.norm(line)  # no further than the units are
+    first, second = 1.01 * SAME * np.linalg.norm(lines, axis=1)  # no further than the units are
+    near = (np.diff(along[order]) <= first) & (np.abs(np.diff(across[order])) <= second)
     for at in np.flatnonzero(near):
         one, two = (values[number] / norms[number] for number in usable[order[at : at + 2]])
         near[at] = np.linalg.norm(one - two) < SAME

@@ -148,8 +148,10 @@ def _steps(values: Array, dtype: str) -> Steps:
     kind = _BITS[dtype]
     wide = np.int32 if kind is np.uint16 else np.int64  # differences fit too, in half the time
     bits: Steps = np.frombuffer(encode(np.asarray(values, np.float32), dtype), dtype=kind).astype(wide)
-    sign = 1 << (kind().itemsize * 8 - 1)
-    return np.where(bits & sign, sign - bits, bits)
+    last = kind().itemsize * 8 - 1
+    signs = -(bits >> last)
+    sizes = bits & ((1 << last) - 1)
+    return (sizes ^ signs) - signs  # minus the size where the sign is set, without a branch
 
 
 def _rounded(values: Array, dtype: str) -> Array:

@@ -70,12 +70,12 @@ def zeros_of(rows: Array) -> Places | None:
     """Say where a model has zeros, if it has many; None if not."""
     finite = finite_or_zero(rows)
     exact = finite == 0.0
-    if exact.mean() >= FEWEST_ZEROS:
+    if np.count_nonzero(exact) / exact.size >= FEWEST_ZEROS:
         return np.asarray(exact)
     # One limit for the whole matrix: exchanging two values above it leaves both above it.
     limit = SMALL * math.sqrt(float(np.mean(np.square(finite, dtype=np.float64))))
     small = np.abs(finite) < limit
-    return np.asarray(small) if small.mean() >= SOFT_ZEROS else None
+    return np.asarray(small) if np.count_nonzero(small) / small.size >= SOFT_ZEROS else None
 
 
 def _in_the_same_places(mine: Places, theirs: Places) -> bool:

@@ -109,8 +109,13 @@ def _scaled_floats(lines: _LineGroups) -> Lattice | None:
         groups = [numbers for numbers in lines.groups(size) if np.count_nonzero(numbers) >= _FLOAT_FEWEST]
         if not groups:
             return None
-        counts = [len(np.unique(np.frexp(np.abs(numbers[numbers != 0]))[0])) for numbers in groups]
-        for digits in _FLOAT_DIGITS.values():
+        counts, missed = [], 0
+        for numbers in groups:
+            counts.append(len(np.unique(np.frexp(np.abs(numbers[numbers != 0]))[0])))
+            missed += counts[-1] > 2 ** max(_FLOAT_DIGITS.values())
+            if len(groups) - missed < _NEARLY_ALL * len(groups):
+                break  # as in plain weights, after a few groups
+        for digits in _FLOAT_DIGITS.values() if len(counts) == len(groups) else ():
             held = sum(count <= 2**digits for count in counts)
             if held >= _NEARLY_ALL * len(groups):
                 share = held / len(groups)

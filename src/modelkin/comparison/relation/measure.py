@@ -118,7 +118,7 @@ class _Measured:
         block, mine, theirs = self.block, self.mine, self.theirs
         what = self._word()
         difference = self.difference
-        size, step, change = _size(theirs), _size(self.steps), _size(difference)
+        size, step, change = self.base_size, _size(self.steps), self.change_size
         found, few = self.spectrum, self.lattice
         return TensorChange(
             tensor=block.facing.candidate,
@@ -133,8 +133,8 @@ class _Measured:
             values=mine.size,
             whole=block.whole,
             what=what,
-            share_equal=float(np.mean(mine == theirs)),
-            share_within_a_step=float(np.mean(difference <= _STEP * self.steps)),
+            share_equal=_share(mine == theirs),
+            share_within_a_step=_share(difference <= _STEP * self.steps),
             relative_change=change / size if size else float(difference.any()),
             change_in_steps=change / step if step else 0.0,
             resolution=step / size if size else 0.0,
@@ -188,8 +188,7 @@ class _Measured:
             coarse = np.maximum(steps, levels)
             if _size(self._apart(theirs)) >= _AS_ROUNDED * _size(coarse) / math.sqrt(12):
                 steps = coarse
-                within = np.mean(self._apart(theirs) <= _CODE_STEP * steps)
-                if within >= _ON_CODE:
+                if _share(self._apart(theirs) <= _CODE_STEP * steps) >= _ON_CODE:
                     self.lost_in = side
                     self.spectrum = spectrum(self.mine - theirs, steps, seed=self.seed)
                     return "quantised"
@@ -213,8 +212,10 @@ class _Measured:
 
     def _relative(self, theirs: Floats) -> float:
         """Return the size of the change over that of the base, which is as stored or has factors undone."""
-        size = _size(theirs)
-        return _size(self._apart(theirs)) / size if size else math.inf
+        as_stored = theirs is self.theirs
+        size = self.base_size if as_stored else _size(theirs)
+        change = self.change_size if as_stored else _size(self._apart(theirs))
+        return change / size if size else math.inf
 
     def _levels(self) -> tuple[Lattice | None, Floats | None, Side | None]:
         """Look for levels along lines, and along columns if lines are stored input-first.
@@ -273,12 +274,22 @@ class _Measured:
             if self.block.dtypes[0] == self.block.dtypes[1]:
                 return False
             steps = _finest(self.block)
-        return bool(np.mean(self._apart(theirs) <= slack * _STEP * steps) >= KEPT)
+        return _share(self._apart(theirs) <= slack * _STEP * steps) >= KEPT
 
     @cached_property
     def difference(self) -> Floats:
         """How far both sides are apart at each place."""
         return np.asarray(np.abs(self.mine - self.theirs))
+
+    @cached_property
+    def change_size(self) -> float:
+        """The root mean square of the difference."""
+        return _size(self.difference)
+
+    @cached_property
+    def base_size(self) -> float:
+        """The root mean square of the base."""
+        return _size(self.theirs)
 
     def _apart(self, theirs: Floats) -> Floats:
         return self.difference if theirs is self.theirs else np.asarray(np.abs(self.mine - theirs))
@@ -286,12 +297,12 @@ class _Measured:
     @cached_property
     def zeros(self) -> float:
         """The candidate's share of zeros."""
-        return float(np.mean(self.mine == 0))
+        return _share(self.mine == 0)
 
     @cached_property
     def base_zeros(self) -> float:
         """The base's share of zeros."""
-        return float(np.mean(self.theirs == 0))
+        return _share(self.theirs == 0)
 
     @cached_property
     def thinned(self) -> Side | None:
@@ -306,7 +317,7 @@ class _Measured:
         held = (self.theirs if self.thinned == "base" else self.mine) != 0
         if held.all() or not held.any():
             return None
-        return float(np.mean(self.difference[held] <= _STEP * self.steps[held]))
+        return _share(self.difference[held] <= _STEP * self.steps[held])
 
     def _is_thinned(self) -> bool:
         """Say whether zeros were set, while other numbers changed too.
@@ -349,7 +360,11 @@ class _Measured:
             return None
         zeros = (lines == 0).reshape(-1, 4).view(np.uint8)
         # Column by column: a sum along an axis of four is ten times as slow.
-        return float(np.mean(zeros[:, 0] + zeros[:, 1] + zeros[:, 2] + zeros[:, 3] >= 2))
+        return _share(zeros[:, 0] + zeros[:, 1] + zeros[:, 2] + zeros[:, 3] >= 2)
+
+
+def _share(where: npt.NDArray[np.bool_]) -> float:
+    return np.count_nonzero(where) / where.size  # a mean would make doubles of them first
 
 
 def _size(values: Floats) -> float:
