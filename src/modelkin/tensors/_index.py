@@ -61,7 +61,8 @@ class TensorInfo:
     @property
     def columns_first(self) -> bool:
         """Whether its bytes run along the columns, so that columns cost less than rows."""
-        return isinstance(self.storage, ColumnStorage)
+        # Nearly all are plain, and asking for a protocol is slow.
+        return self.storage is not None and isinstance(self.storage, ColumnStorage)
 
     @property
     def n_rows(self) -> int:

@@ -343,7 +343,8 @@ class _Measured:
         starts = np.flatnonzero(np.diff(powers[order])) + 1
         more = 0.0
         for apart, steps in zip(
-            *(np.split(values.ravel()[order], starts) for values in (self.difference, self.steps)), strict=True
+            *(np.split(values.ravel()[order], starts) for values in (self.difference, self.steps)),
+            strict=True,
         ):
             size = _size(apart)
             half = float(np.median(steps)) / 2
