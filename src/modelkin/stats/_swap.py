@@ -65,9 +65,8 @@ def swap_test(
 
     `support`, of the shape of both matrices (units by features), says where values are compared. It may be
     derived from the values themselves, as long as exchanging two values that both count does not change it.
-    Values that are not finite
-    count as zero. The seed is that of the order in which units look for partners. If `sign_free`, squared cosines are
-    compared.
+    Values that are not finite count as zero. The seed is that of the order in which units look for partners.
+    If `sign_free`, squared cosines are compared.
     """
     if candidate.shape != base.shape or candidate.shape != support.shape:
         raise ValueError(

@@ -90,7 +90,7 @@ def measure(block: Block, *, seed: int) -> TensorChange | None:
     if steps is None:
         steps = np.maximum(stored_steps(mine, formats[0]), stored_steps(theirs, formats[1]))
         if formats != block.dtypes:
-            # A coarse number in a finer format still has the steps of that format: those of F16 do not shrink.
+            # A coarse number in a finer format still has its steps: those of F16 do not shrink.
             steps = np.maximum(steps, _finest(block))
     return _Measured(block, formats, steps, seed).change()
 
