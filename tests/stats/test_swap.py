@@ -102,6 +102,22 @@ def test_units_without_common_places_are_not_testable():
     assert "pairs of units" in str(found.reason)
 
 
+@pytest.mark.parametrize("sign_free", [False, True])
+def test_own_effects_are_those_of_each_model_with_itself(sign_free):
+    sides, kept = strangers("0.5", (64, 64), 5)[:2], mask("0.5", (64, 64), np.random.default_rng(6))
+    options = {"support": kept, "seed": 1, "sign_free": sign_free}
+    found = swap_test(candidate=sides[0], base=sides[1], **options)
+    alone = tuple(swap_test(candidate=rows, base=rows, **options).effect for rows in sides)
+    assert found.own_effects == alone
+
+
+def test_values_that_are_not_finite_count_as_zero():
+    candidate, base, kept = strangers("0.5", (64, 64), 7)
+    odd, zero = candidate.copy(), candidate.copy()
+    odd[3, :9], zero[3, :9] = [np.nan, np.inf, -np.inf] * 3, 0.0
+    assert p_of(odd, base, kept) == p_of(zero, base, kept)
+
+
 def test_shapes_must_agree():
     rows = np.ones((8, 4), np.float32)
     with pytest.raises(ValueError, match="expected shape"):
