@@ -115,7 +115,7 @@ def _surgery(key: str, family: Family, subject: str, source: str) -> list[Relati
         ),
         row(
             "padded-tokens",
-            lambda model: derive.pad_vocabulary(model, multiple=100),
+            lambda model: derive.pad_vocabulary(model, multiple=300),  # of which no vocabulary here is one
             "Token rows of zeros are appended, up to 600.",
             same_function=copied,
         ),

@@ -13,6 +13,7 @@ CHOSEN = {
     "width 4,096": (
         "one-layer",
         "only-norms",
+        "third-of-layers",
         "units of a copy",
         "heads of a copy",
         "residual-permutation of a copy",
@@ -23,6 +24,34 @@ CHOSEN = {
         "tuned-units-heads-int8",
         "tuned-units-heads-residual-int8",
         "everything",
+    ),
+    "width 4,096, 2 layers": (
+        "only-embeddings",
+        "only-mlps",
+        "new-attention",
+        "residual-signs of a copy",
+        "residual-rotation of a copy",
+        "folded-gains of a copy",
+        "inserted-gains of a copy",
+        "residual-scale of a copy",
+        "unit-scales of a copy",
+        "unit-signs of a copy",
+        "head-scales of a copy",
+        "rope-pairs of a copy",
+        "mixed-values of a copy",
+        "tokens of a copy",
+        "doubled-layers of a copy",
+        "pruned-units of a copy",
+        "new-embeddings of a copy",
+        "more-tokens of a copy",
+        "padded-tokens of a copy",
+        "pruned-scrambled-residual of a copy",
+        "idle-layer of a copy",
+        "fewer-heads of a copy",
+        "tuned-units-int8",
+        "heavy-rotated",
+        "scaled-signed-permuted",
+        "pruned-permuted-int4",
     ),
     "width 5,120": (
         "only-mlps",
@@ -41,6 +70,29 @@ CHOSEN = {
         "pruned-units of a copy",
         "tuned-units-heads-residual-int8",
         "everything",
+    ),
+    "8 experts, width 4,096": (
+        "one-layer",
+        "only-mlps",
+        "experts of a copy",
+        "units of a fine-tune",
+        "residual-permutation of a copy",
+        "pruned-units of a copy",
+        "tuned-units-heads-int8",
+    ),
+    "64 experts, width 2,048": (
+        "experts of a fine-tune",
+        "units of a copy",
+        "rotation-and-gains of a copy",
+        "pruned-units of a copy",
+        "tuned-units-heads-int8",
+    ),
+    "256 experts, width 1,024": (
+        "only-mlps",
+        "experts of a fine-tune",
+        "units of a copy",
+        "residual-permutation of a copy",
+        "tuned-units-heads-int8",
     ),
     "96 layers": (
         "one-layer",
@@ -61,7 +113,7 @@ CHOSEN = {
     ),
 }
 """Where a row takes a minute, or one size is beyond the others: at least one of each kind of change that may
-depend on it, and the hardest."""
+depend on it, and the hardest. At width 4,096 every change is in one of both sizes (test_relatives.py)."""
 
 
 def family_at(key: str) -> Family:

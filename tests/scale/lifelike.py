@@ -193,12 +193,23 @@ GROWN: Mapping[str, Grown] = {
     "width 256": Grown(width=256, layers=6, units=704, heads=8, kv_heads=4, vocab=2_000),
     "width 1,024": Grown(width=1_024, layers=6, units=2_816, heads=16, kv_heads=4, vocab=8_000),
     "width 4,096": Grown(width=4_096, layers=4, units=4_608, heads=32, kv_heads=8, vocab=8_000),
+    "width 4,096, 2 layers": Grown(width=4_096, layers=2, units=2_048, heads=32, kv_heads=8, vocab=4_000),
     "width 5,120": Grown(width=5_120, layers=4, units=4_096, heads=40, kv_heads=10, vocab=8_000),
     "64 experts": Grown(width=512, layers=4, units=128, heads=8, kv_heads=4, vocab=2_000, experts=64),
+    "8 experts, width 4,096": Grown(
+        width=4_096, layers=2, units=512, heads=32, kv_heads=8, vocab=2_000, experts=8
+    ),
+    "64 experts, width 2,048": Grown(
+        width=2_048, layers=2, units=128, heads=16, kv_heads=4, vocab=2_000, experts=64
+    ),
+    "256 experts, width 1,024": Grown(
+        width=1_024, layers=2, units=64, heads=16, kv_heads=4, vocab=2_000, experts=256
+    ),
     "96 layers": Grown(width=256, layers=96, units=256, heads=8, kv_heads=4, vocab=1_000),
     "256 k tokens": Grown(width=256, layers=4, units=704, heads=8, kv_heads=4, vocab=256_000),
 }
-"""By what is large in them. Four layers are the fewest of which two teach coordinates and two are tested."""
+"""By what is large in them. Four layers are the fewest of which two teach coordinates and two are tested; with
+two, coordinates are those of tokens or keys."""
 
 
 @lru_cache(maxsize=2)

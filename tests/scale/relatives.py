@@ -7,6 +7,7 @@ import time
 from tests.comparison.expectations import compared, outcome, problems, without_exact_test
 from tests.comparison.relation import Relation
 from tests.scale.record import Kept, record
+from tests.scale.surveyed import methods_of
 
 _NARROW = ("width 96", "width 256")
 """Models of which the deep stage matches all layers."""
@@ -32,6 +33,7 @@ def measure(relation: Relation) -> Kept:
         conclusion=result.verdict.conclusion.value,
         log10_p=result.verdict.log10_p,
         problems=found,
+        methods=methods_of(result.evidence),
         making_seconds=made - began,
         cpu_seconds=time.process_time() - began,
     )

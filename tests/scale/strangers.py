@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from tests.scale.lifelike import drawn
 from tests.scale.record import record, recorded
+from tests.scale.surveyed import Survey, joined, methods_of
 
 import modelkin as mk
 from modelkin.comparison.methods import Tested
@@ -70,6 +71,7 @@ class Seen:
     scores: list[float] = field(default_factory=list)
     smallest_log10_p: float = 0.0
     cpu_seconds: float = 0.0
+    methods: Survey = field(default_factory=dict)
 
     def add(self, name: str, depth: str, seeds: tuple[int, int]) -> None:
         """Compare one pair more."""
@@ -83,6 +85,7 @@ class Seen:
         tests = [item for item in result.evidence if isinstance(item, Tested)]
         self.scores += [round(item.z, 4) for item in tests if item.z is not None and not item.sign_free]
         self.smallest_log10_p = min(self.smallest_log10_p, *(item.log10_p for item in tests), 0.0)
+        self.methods = joined(self.methods, methods_of(result.evidence))
         self.cpu_seconds += time.process_time() - began
 
     def keep(self, name: str, depth: str) -> None:
@@ -102,6 +105,7 @@ class Seen:
             largest_z=max(map(abs, self.scores), default=0.0),
             smallest_log10_p=self.smallest_log10_p,
             cpu_seconds=self.cpu_seconds,
+            methods=self.methods,
         )
 
 
@@ -117,6 +121,7 @@ def seen_before(name: str, depth: str) -> Seen:
         scores=kept["scores"],
         smallest_log10_p=kept["smallest_log10_p"],
         cpu_seconds=kept["cpu_seconds"],
+        methods=kept["methods"],
     )
 
 

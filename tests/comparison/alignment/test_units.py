@@ -44,6 +44,17 @@ def test_ties_are_drawn_and_not_always_the_first():
     assert (found != match_units(ROWS, twice, seed=2).places).any()
 
 
+def test_a_unit_and_its_copies_are_passed_over_for_the_next_one():
+    rng = np.random.default_rng(3)
+    base = rng.normal(size=(6, 64)).astype(np.float32)
+    base[4] = 2.0 * base[1] + 0.1 * rng.normal(size=64)  # a copy
+    candidate = base[[1, 1]] + 0.5 * base[[2, 3]]
+    first = match_units(candidate, base, seed=0).places
+    assert {*first} <= {1, 4}
+    assert match_units(candidate, base, seed=0, besides=first).places.tolist() == [2, 3]
+    assert not match_units(candidate, base[[1, 4]], seed=0, besides=np.array([0, 0])).usable.any()
+
+
 def test_agreement_is_over_units_that_have_matches_in_both():
     first, second = ROWS.copy(), ROWS.copy()
     first[:10] = second[:10] = 0

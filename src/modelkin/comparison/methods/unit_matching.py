@@ -35,7 +35,9 @@ MOST_UNITS = 512
 ZEROS_LOG10_P = -3.0
 """log10 p from which the order of zeros alone makes an order of units meaningless."""
 FOUND_COSINE = 0.5
-"""A unit counts as found again if its match is this similar on dimensions that the search has not seen."""
+"""A unit counts as found again if its match is this similar on dimensions that the search has not seen, where
+other units of the base are not. Where they are, as units that read the same few directions, the match must be
+nearer by the same share: at a cosine of 0.75 where the next unit has 0.5."""
 FOUND_SHARE = 0.2
 """Share of units that must be found again before a layer is said to be the same. A layer that was trained
 anew between layers that were kept agrees with the old one in some directions, but not unit by unit."""
@@ -137,7 +139,9 @@ class _HalfMatching(_Search):
             return self.skip(say("units-zero"), **where)
         places = match.places[match.usable]
         halves = candidate[match.usable][:, kept], base[places][:, kept]
-        found = float(np.mean(_row_cosines(*halves) > FOUND_COSINE))
+        others = match_units(candidate[match.usable][:, seen], base[:, seen], seed=pair.seed, besides=places)
+        rivals = np.where(others.usable[:, None], base[others.places][:, kept], 0.0)
+        found = float(np.mean(_found_again(halves, rivals)))
         if found < FOUND_SHARE:
             return self.skip(say("units-found", share=found), **where)
         return unit_evidence(
@@ -302,6 +306,12 @@ def _some(readers: tuple[RowSource, ...], *, seed: int) -> tuple[RowSource, ...]
     turned = [readers[(seed + number) % len(readers)] for number in range(len(readers))]
     wanted = max(1, MOST_UNITS // max(1, turned[0].n_units))
     return tuple(turned[:wanted])
+
+
+def _found_again(halves: tuple[Array, Array], rivals: Array) -> npt.NDArray[np.bool_]:
+    """Say which units are far nearer to their matches than to the base's next best units."""
+    near, next_near = _row_cosines(*halves), np.maximum(0.0, _row_cosines(halves[0], rivals))
+    return np.asarray(1.0 - near < (1.0 - FOUND_COSINE) * (1.0 - next_near))
 
 
 def _row_cosines(mine: Array, theirs: Array) -> Array:
