@@ -107,7 +107,8 @@ class DeepStage:
         found: a rehearsal takes the largest.
         """
         self.progress.note(say("step-maps"))
-        self._probe(self.pair, (*_MAPS, "residual-writers"))
+        self._probe(self.pair, _MAPS)
+        self._probe(replace(self.pair, begun_alike=self._begun_alike()), ("residual-writers",))
         if not self._settled("identity") and self._same_coordinates():
             self._look_for_units()
         best = "identity" if self._same_coordinates() else "none"

@@ -24,6 +24,7 @@ from ._interface import Findings, Method, Pair, Part, Planned, Probe, Side
 from ._sketch import RowSource, as_source, find_entry
 from ._unit_map import cell_threshold
 from .axis import unit_evidence
+from .beginnings import BEGUN_ALIKE
 from .blocks import UnitChoice, unit_axis
 from .tied import is_tied
 
@@ -37,6 +38,8 @@ _MLP = (Role.MLP_DOWN, Role.EXPERT_DOWN, Role.SHARED_EXPERT_DOWN)
 _ALWAYS = (Role.MLP_DOWN, Role.SHARED_EXPERT_DOWN)
 """What is used if all experts together are too large."""
 _ATTENTION = (Role.ATTENTION_OUTPUT,)
+_PARTS = {"mlp": ("mlp", "experts"), "attention": ("attention",)}
+"""Components of the matrices that write."""
 
 
 @final
@@ -59,6 +62,8 @@ class ResidualWriters(Method):
         ]
         if not layers[0] or not layers[1]:
             return say("no-writers", part=say(f"component.{component}"))
+        if any((part, layer) in pair.begun_alike for part in _PARTS[component] for layer in layers[0]):
+            return BEGUN_ALIKE  # the sum over layers would mostly be what they all began with
         split = _choose(pair, roles, layers)
         if len(split.described) < FEWEST_DIMENSIONS // 2:
             return say("writers-large")
