@@ -1,7 +1,7 @@
 """Strangers in coordinates that they share: token tables, gains or keys are common, everything else is drawn.
 
-Methods that look for units, heads and experts search only where coordinates are the same or can be learned. Of
-models that share nothing, nothing teaches them; here they are taught, and what is found in them must be nothing.
+Methods that look for units, heads and experts search only where coordinates are the same or can be learned.
+Models that share nothing teach none; here they are taught, and what is found in them must be nothing.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ MIXED: Mapping[int, Grown] = {
 }
 _DRAWN = frozenset({"mlp", "experts", "router", "attention", "residual"})
 _DIRECTIONS, _SIZE = 24, 1.5
-"""Directions that units of both models read, and how large they are among the rest: more than half of a row."""
+"""Directions that units of both models read, and how large they are beside the rest: over half of a row."""
 SMALLEST = -6.0
 """log10 p below which one test of what was drawn would be an accusation."""
 
@@ -62,7 +62,7 @@ def _with_keys(candidate: Checkpoint, base: Checkpoint) -> Checkpoint:
     )
 
 
-def _with_directions(model: Checkpoint, *, seed: int) -> Checkpoint:
+def with_directions(model: Checkpoint, *, seed: int) -> Checkpoint:
     """Let all units read a few directions, the same in every model, each as much as it likes."""
     width = int(model.config["hidden_size"])
     sizes = np.arange(1, _DIRECTIONS + 1, dtype=np.float32)[:, None] ** np.float32(-0.7)
@@ -98,8 +98,8 @@ KINDS: Mapping[str, Common] = {
     ),
     "tokens and directions": Common(
         make=lambda one, two: (
-            _with_directions(_with_tables(one, two), seed=1),
-            _with_directions(two, seed=2),
+            with_directions(_with_tables(one, two), seed=1),
+            with_directions(two, seed=2),
         ),
         how="the base's token tables, and directions that all units read",
         tried=_NOT_FOUND,
@@ -121,8 +121,8 @@ KINDS: Mapping[str, Common] = {
     ),
     "tokens and directions, reordered": Common(
         make=lambda one, two: (
-            disguised(_with_directions(_with_tables(one, two), seed=1), "residual-permutation"),
-            _with_directions(two, seed=2),
+            disguised(with_directions(_with_tables(one, two), seed=1), "residual-permutation"),
+            with_directions(two, seed=2),
         ),
         how="the base's token tables, and directions that all units read; dimensions in another order",
         tried=_CONTRASTED,
@@ -145,15 +145,21 @@ KINDS: Mapping[str, Common] = {
 """By name."""
 
 
+def compared(candidate: Checkpoint, base: Checkpoint) -> mk.Comparison:
+    """Compare two models at deep depth."""
+    return mk.compare(
+        candidate=MemorySource(candidate.files("BF16"), name="candidate"),
+        base=MemorySource(base.files("BF16"), name="base"),
+        options=DEEP,
+    )
+
+
 def measure(kind: str, width: int, *, keep: bool = True) -> Kept:
     """Compare two of these strangers, and keep what came out; what is wrong with it is among the problems."""
     began, common = time.process_time(), KINDS[kind]
     size = (MIXED if common.mixture else SIZES)[width]
     models = common.make(size.drawn(seed=2), size.drawn(seed=1))
-    files = [model.files("BF16") for model in models]
-    del models  # a gigabyte each, at 4,096
-    candidate, base = (MemorySource(each, name=name) for each, name in zip(files, ("c", "b"), strict=True))
-    result = mk.compare(candidate=candidate, base=base, options=DEEP)
+    result = compared(*models)
     of_drawn = methods_of(item for item in result.evidence if item.component in common.drawn)
     found: Kept = {
         "name": f"{kind}, {width:,}",

@@ -208,8 +208,8 @@ GROWN: Mapping[str, Grown] = {
     "96 layers": Grown(width=256, layers=96, units=256, heads=8, kv_heads=4, vocab=1_000),
     "256 k tokens": Grown(width=256, layers=4, units=704, heads=8, kv_heads=4, vocab=256_000),
 }
-"""By what is large in them. Four layers are the fewest of which two teach coordinates and two are tested; with
-two, coordinates are those of tokens or keys."""
+"""By what is large in them. Four layers are the fewest of which two teach coordinates and two are tested; in
+those of two, tokens or keys teach them."""
 
 
 @lru_cache(maxsize=2)

@@ -1,4 +1,4 @@
-"""Which methods had something to say about a pair, and what: for the table that shows where one was not tried."""
+"""Which methods had something to say about a pair, for the table that shows where one was not tried."""
 
 from __future__ import annotations
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from tests.scale.guards import seen
 from tests.scale.lifelike import Grown
 from tests.support.amount import marked
 
@@ -23,6 +24,7 @@ SIZES = {
     4_096: Grown(width=4_096, layers=2, units=32, heads=32, kv_heads=8, vocab=256, experts=16),
 }
 WIDTHS = marked(SIZES, lambda width: width == 256)
+GUARD = "parts in which not even equal weights could be found"
 LOUD, LOUDER = 3, 300.0
 """Dimensions that carry all of a router, as massive activations do, and by how much they do."""
 
@@ -67,6 +69,7 @@ def test_routers_of_few_dimensions_are_not_testable(width):
     assert router.reason.code == "blind"
     assert found.verdict.conclusion is Conclusion.NO_EVIDENCE  # the experts were tested
     assert router.detection_limit is None
+    seen(GUARD, width, springs=True)
 
 
 @pytest.mark.parametrize("width", WIDTHS)
@@ -75,3 +78,4 @@ def test_routers_of_many_dimensions_are_tested(width):
     assert all(limit is not None and limit < 1.0 for limit in limits_of(found))
     assert found.verdict.components["router"].conclusion is Conclusion.NO_EVIDENCE
     assert found.verdict.conclusion is Conclusion.NO_EVIDENCE
+    seen(GUARD, width, springs=False)

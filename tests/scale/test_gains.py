@@ -7,6 +7,7 @@ from functools import lru_cache
 
 import numpy as np
 import pytest
+from tests.scale.guards import seen
 from tests.scale.lifelike import Grown
 from tests.support.amount import marked
 
@@ -24,6 +25,7 @@ SIZES = {
     4_096: Grown(width=4_096, layers=2, units=256, heads=32, kv_heads=8, vocab=256),
 }
 WIDTHS = marked(SIZES, lambda width: width == 256)
+GUARD = "gains in an order of their own"
 REACHES = (4, 25, 100)
 """Over how many neighbours gains are averaged."""
 
@@ -72,6 +74,7 @@ def test_equal_gains_in_an_arbitrary_order_are_found(width):
     assert found.verdict.components["norms"].conclusion is Conclusion.SHARED
     assert found.verdict.reading == "norm-gains-only"
     assert not found.strong_flags
+    seen(GUARD, width, springs=False)
 
 
 @pytest.mark.parametrize("reach", REACHES)
@@ -91,6 +94,7 @@ def test_equal_gains_that_resemble_their_neighbours_are_a_strong_flag_and_clear_
     assert norms.reason.code == "units-ordered"
     assert not found.verdict.related
     assert [flag.code for flag in found.strong_flags] == ["flag-equal"]
+    seen(GUARD, width, springs=True)
 
 
 @pytest.mark.parametrize("reach", [1, *REACHES])

@@ -7,6 +7,7 @@ from functools import lru_cache
 import numpy as np
 import pytest
 from tests.comparison.expectations import DEEP
+from tests.scale.guards import seen
 from tests.scale.lifelike import Grown
 from tests.scale.students import STUDENT, TUNED, taught
 from tests.support.amount import marked
@@ -24,6 +25,7 @@ SIZES = {
     1_024: Grown(width=1_024, layers=4, units=1_024, heads=16, kv_heads=4, vocab=4_000),
     4_096: Grown(width=4_096, layers=4, units=2_048, heads=32, kv_heads=8, vocab=4_000),
 }
+GUARD = "heads that are alike and not the same"
 WIDTHS = marked(SIZES, lambda width: False, lambda width: width == 256)
 
 
@@ -84,6 +86,7 @@ def test_a_student_is_never_said_to_share_layers(width):
         "mlp",
     }
     assert verdict.components["mlp"].conclusion is Conclusion.NO_EVIDENCE
+    seen(GUARD, width, springs=True)
 
 
 @pytest.mark.parametrize("width", WIDTHS)
@@ -95,3 +98,4 @@ def test_copied_heads_are_found_in_the_same_coordinates(width):
     assert result.verdict.components["attention"].conclusion.related
     assert result.verdict.components["mlp"].conclusion is Conclusion.NO_EVIDENCE
     assert result.verdict.reading is None
+    seen(GUARD, width, springs=False)
