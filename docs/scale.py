@@ -1,7 +1,7 @@
 """Runs rows of `make scale` that this code has not run yet, and writes what came out into ``docs/scale.md``.
 
-``python docs/scale.py --minutes 8`` runs the widest rows first, and stops after that many minutes of CPU time; the
-next run resumes there. ``python docs/scale.py`` runs none and writes the page. Measured facts are kept in
+``python docs/scale.py --minutes 8`` runs the widest rows first, and stops after that many minutes of CPU time;
+the next run resumes there. ``python docs/scale.py`` runs none and writes the page. Measured facts are kept in
 ``docs/scale.json``; the page says which rows have not been run.
 """
 
@@ -21,16 +21,26 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
 from benchmarks.tables import Table, replace_section  # noqa: E402
-from tests.comparison.relation import Relation, forget_built  # noqa: E402
+from tests.comparison.relation import Relation  # noqa: E402
+from tests.scale import coordinates, matching  # noqa: E402
 from tests.scale.families import rows_at  # noqa: E402
+from tests.scale.guards import GUARDS  # noqa: E402
 from tests.scale.lifelike import GROWN, SHAPES  # noqa: E402
 from tests.scale.record import all_recorded, recorded  # noqa: E402
-from tests.scale.relatives import measure  # noqa: E402
+from tests.scale.relatives import measured_alone  # noqa: E402
 from tests.scale.strangers import WANTED, compare_strangers  # noqa: E402
+
+from modelkin.comparison.methods import load_cards  # noqa: E402
 
 PAGE = ROOT / "docs" / "scale.md"
 FACTS = ROOT / "docs" / "scale.json"
 Row = Mapping[str, Any]
+WIDTHS = (96, 256, 512, 1_024, 2_048, 4_096, 5_120)
+ELSEWHERE = {
+    "adapter-units": "reads adapters that come without their base, and was tried on small ones only",
+    "same-names": "is for unknown architectures, and decides nothing",
+}
+"""Why a method has no cell at all."""
 
 
 # -- running -------------------------------------------------------------------------------------------
@@ -49,14 +59,13 @@ def run(minutes: float, only: Sequence[str]) -> None:
     strangers = [
         (name, depth)
         for name, depth in sorted(WANTED, key=lambda item: list(SHAPES).index(item[0]), reverse=True)
-        if not only or any(f"strangers {name}, {depth}".startswith(item) for item in only)
+        if _is_asked(f"strangers {name}, {depth}", only)
     ]
     for row in relatives_wanted():
-        asked = not only or any(row.name.startswith(item) for item in only)
-        if asked and recorded("relatives", row.name) is None:
+        if _is_asked(row.name, only) and recorded("relatives", row.name) is None:
             if time.process_time() > until:
                 return
-            found = measure(row)
+            found = measured_alone(row)
             print(
                 row.name,
                 found["outcome"],
@@ -65,10 +74,34 @@ def run(minutes: float, only: Sequence[str]) -> None:
                 found["cpu_seconds"],
                 flush=True,
             )
-            forget_built()  # at the widths of large models each is gigabytes
+    for item in _searches(only):
+        if time.process_time() > until:
+            return
+        print(*item())
     for name, depth in strangers:
         seen = compare_strangers(name, depth, again=False, until=until)
         print("strangers", name, depth, seen.pairs, seen.accused, seen.cpu_seconds, flush=True)
+
+
+def _searches(only: Sequence[str]) -> Iterator[Callable[[], tuple[Any, ...]]]:
+    """Yield what is missing of strangers for which something is looked for."""
+
+    def told(table: str, made: Row) -> tuple[Any, ...]:
+        return table, made["name"], made.get("problems", made.get("smallest_log10_p")), made["cpu_seconds"]
+
+    for name, method in matching.WANTED:
+        key = f"{name}, {method}"
+        if _is_asked(f"matching {key}", only) and recorded("matching", key) is None:
+            yield lambda name=name, method=method: told("matching", matching.compare_searched(name, method))
+    for kind in coordinates.KINDS:
+        for width in coordinates.SIZES:
+            key = f"{kind}, {width:,}"
+            if _is_asked(f"coordinates {key}", only) and recorded("coordinates", key) is None:
+                yield lambda kind=kind, width=width: told("coordinates", coordinates.measure(kind, width))
+
+
+def _is_asked(name: str, only: Sequence[str]) -> bool:
+    return not only or any(name.startswith(item) for item in only)
 
 
 # -- telling -------------------------------------------------------------------------------------------
@@ -80,8 +113,12 @@ def facts() -> dict[str, Any]:
     for row in all_recorded():
         key = f"{row['table']}: {row['name']}"
         shorter = row["table"] == "strangers" and row["pairs"] < known.get(key, row)["pairs"]
+        if row["table"] in ("relatives", "strangers"):  # how many results each gave is all that is told
+            row["methods"] = {name: found["results"] for name, found in row.get("methods", {}).items()}
         if not shorter:  # an interrupted run does not replace a complete one
             known[key] = {name: value for name, value in row.items() if name not in ("scores", "code")}
+        elif "methods" not in known[key]:
+            known[key]["methods"] = row["methods"]
     return dict(sorted(known.items()))
 
 
@@ -164,6 +201,102 @@ def _not_run(rows: Sequence[Row]) -> Iterator[str]:
             yield f"\nNot run at {key}: {which}."
 
 
+def searched(rows: Sequence[Row]) -> str:
+    """Return the table of methods that match, with their first guard off."""
+    order = [*matching.WANTED]
+
+    def number(value: float | None) -> str:
+        return "" if value is None else f"{value:.2f}"
+
+    cells = [
+        [
+            row["method"],
+            row["shape"],
+            f"{row['pairs']}",
+            f"{row['tests']}",
+            number(row["root_mean_square_z"]),
+            number(row["largest_z"]),
+            f"{10 ** row['smallest_log10_p']:.2g}",
+            f"{row['cpu_seconds']:.0f}",
+        ]
+        for row in sorted(rows, key=lambda row: order.index((row["shape"], row["method"])))
+    ]
+    columns = (
+        "method",
+        "shape",
+        "pairs",
+        "tests",
+        "root mean square z",
+        "largest \\|z\\|",
+        "smallest p",
+        "CPU s",
+    )
+    done = {(row["shape"], row["method"]) for row in rows}
+    left = [f"{method} at {shape}" for shape, method in order if (shape, method) not in done]
+    return Table([*columns], cells).markdown() + (f"\n\nNot run: {'; '.join(left)}." if left else "")
+
+
+def taught(rows: Sequence[Row]) -> str:
+    """Return the table of strangers in coordinates that they share."""
+    found = {(row["kind"], row["width"]): row for row in rows}
+
+    def cell(kind: str, width: int) -> str:
+        row = found.get((kind, width))
+        if row is None:
+            return "not run"
+        parts = []
+        for method in coordinates.KINDS[kind].tried:
+            made = row["methods"][method]
+            results = f"{made['results']} results" if made["results"] else "nothing found"
+            p = "" if made["smallest"] is None else f", p ≥ {10 ** made['smallest']:.2g}"
+            parts.append(f"{method}: {results}{p}")
+        return "; ".join([*parts, *row["problems"]])
+
+    columns = ["what strangers share", *(f"{width:,}" for width in coordinates.SIZES)]
+    cells = [
+        [common.how, *(cell(kind, width) for width in coordinates.SIZES)]
+        for kind, common in coordinates.KINDS.items()
+    ]
+    return Table(columns, cells).markdown()
+
+
+def methods(known: Mapping[str, Row]) -> str:
+    """Return the table of methods by width: results on relatives, and on strangers."""
+    counts: dict[tuple[str, int], list[int]] = defaultdict(lambda: [0, 0])
+    for row in known.values():
+        of = 0 if row["table"] == "relatives" else 1
+        if row["table"] == "matching":
+            counts[row["method"], SHAPES[row["shape"]].hidden][of] += row["tests"]
+        for name, found in row.get("methods", {}).items():
+            counts[name, _width_of(row)][of] += found if isinstance(found, int) else found["results"]
+
+    def cell(name: str, width: int) -> str:
+        return " / ".join(f"{n:,}" for n in counts[name, width]) if any(counts[name, width]) else "–"
+
+    names = [name for name in load_cards() if name not in ELSEWHERE]
+    cells = [[name, *(cell(name, width) for width in WIDTHS)] for name in names]
+    ends = [f"`{name}` {why}." for name, why in ELSEWHERE.items()]
+    return f"{Table(['method', *(f'{width:,}' for width in WIDTHS)], cells).markdown()}\n\n{' '.join(ends)}"
+
+
+def _width_of(row: Row) -> int:
+    if row["table"] == "relatives":
+        return GROWN[row["width"]].width
+    return SHAPES[row["shape"]].hidden if row["table"] == "strangers" else int(row["width"])
+
+
+def guards(rows: Sequence[Row]) -> str:
+    """Return the table of guards by width: where they were seen to spring, and where to stay."""
+    seen = {(row["guard"], row["width"], row["side"]) for row in rows}
+    widths = sorted({row["width"] for row in rows})
+
+    def cell(guard: str, width: int) -> str:
+        return ", ".join(side for side in ("springs", "stays") if (guard, width, side) in seen) or "not run"
+
+    cells = [[guard, *(cell(guard, width) for width in widths)] for guard in GUARDS]
+    return Table(["guard", *(f"{width:,}" for width in widths)], cells).markdown()
+
+
 def main() -> None:
     """Run for some minutes, and write facts and tables."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -176,7 +309,15 @@ def main() -> None:
         run(chosen.minutes, chosen.only)
     known = facts()
     FACTS.write_text(json.dumps(known, indent=1, sort_keys=True) + "\n", encoding="utf-8")
-    for name, table in (("strangers", strangers), ("relatives", relatives)):
+    replace_section(PAGE, "methods", f"\n{methods(known)}\n")
+    tables = {
+        "strangers": strangers,
+        "relatives": relatives,
+        "matching": searched,
+        "coordinates": taught,
+        "guards": guards,
+    }
+    for name, table in tables.items():
         some = [row for row in known.values() if row["table"] == name]
         if some:
             replace_section(PAGE, name, f"\n{table(some)}\n")

@@ -90,7 +90,10 @@ def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> 
 
 
 _LONG = (
-    *("scale/test_real.py", "scale/test_relatives.py", "scale/test_strangers_narrow.py"),  # of `make scale`
+    # Of `make scale`.
+    *("scale/test_relatives_wide.py", "scale/test_relatives_large.py", "scale/test_real.py"),
+    *("scale/test_strangers_narrow.py", "scale/test_relatives.py", "scale/test_strangers_wide.py"),
+    *("scale/test_coordinates.py", "scale/test_masks.py", "scale/test_students.py", "scale/test_matching.py"),
     *(
         "casework/studies/test_shipped.py",
         "comparison/test_calibration.py",

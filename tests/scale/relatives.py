@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from tests.comparison.expectations import compared, outcome, problems, without_exact_test
-from tests.comparison.relation import Relation
+from tests.comparison.relation import Relation, forget_built
 from tests.scale.record import Kept, record
 from tests.scale.surveyed import methods_of
 
@@ -37,3 +37,11 @@ def measure(relation: Relation) -> Kept:
         making_seconds=made - began,
         cpu_seconds=time.process_time() - began,
     )
+
+
+def measured_alone(relation: Relation) -> Kept:
+    """Compare the models of a row and forget them: large ones are a gigabyte or two each."""
+    try:
+        return measure(relation)
+    finally:
+        forget_built()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.comparison.relation import Relation, forget_built
+from tests.comparison.disguises import DISGUISES
+from tests.comparison.relation import Relation
 from tests.scale.families import CHOSEN, rows_at
 from tests.scale.lifelike import GROWN, grown
 from tests.scale.relatives import measure
@@ -16,16 +17,10 @@ NOW = ("residual-permutation of a copy", "tuned-units-heads-residual-int8")
 """Rows of width 256 that `make test-more` has time for; `make scale` runs the others. A copy of this width
 that `make test` has time for is in test_widths.py."""
 NARROW = [*rows_at("width 256"), *rows_at("width 1,024")]
-LARGE = [row for key in CHOSEN for row in rows_at(key)]
 
 
 def name_of(relation: Relation) -> str:
     return relation.name
-
-
-def check(relation: Relation) -> None:
-    found = measure(relation)
-    assert found["problems"] == []
 
 
 def test_weights_are_numbers_and_no_bit_patterns():
@@ -42,16 +37,7 @@ def test_weights_are_numbers_and_no_bit_patterns():
     ids=name_of,
 )
 def test_what_is_true_of_a_row_comes_out_at_width(relation):
-    check(relation)
-
-
-@pytest.mark.scale
-@pytest.mark.parametrize("relation", LARGE, ids=name_of)
-def test_what_is_true_of_a_row_comes_out_at_the_sizes_of_large_models(relation):
-    try:
-        check(relation)
-    finally:
-        forget_built()  # each is one or two gigabytes
+    assert measure(relation)["problems"] == []
 
 
 def test_every_row_that_is_chosen_exists():
@@ -59,3 +45,14 @@ def test_every_row_that_is_chosen_exists():
     assert all(len(rows_at(key)) == len(names) for key, names in CHOSEN.items())
     assert {*CHOSEN} | {"width 256", "width 1,024"} == {*GROWN}
     assert {row.name for row in NARROW} >= {f"width 256: {name}" for name in NOW}
+
+
+def test_every_change_has_a_row_at_a_width_of_the_world():
+    """Of a copy or of a fine-tune; what has experts is in rows of its own."""
+
+    def kinds(*keys: str) -> set[str]:
+        return {row.name.partition(": ")[2].split(" of a ")[0] for key in keys for row in rows_at(key)}
+
+    wide = kinds("width 4,096", "width 4,096, 2 layers", "width 5,120")
+    assert kinds("width 256") <= wide
+    assert {*DISGUISES} <= wide | kinds("8 experts, width 4,096")
