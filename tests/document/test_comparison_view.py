@@ -9,12 +9,13 @@ from rich.console import Console
 from tests.document.records import by_own_layers, by_rank
 
 from modelkin.comparison import Comparison
-from modelkin.comparison.methods import Contrast, Effect, Likeness, Skipped, Tested
+from modelkin.comparison.methods import Contrast, Effect, Likeness, Rank, Skipped, Tested
 from modelkin.comparison.verdict import ComponentVerdict, Conclusion
 from modelkin.document import comparison_view, render_terminal, report_html
 from modelkin.document.folder import report_markdown
 from modelkin.document.formats.comparison import comparison_as
 from modelkin.document.language import load_language
+from modelkin.document.views import words
 from modelkin.document.views.names import with_short_names
 from modelkin.message import say
 
@@ -26,6 +27,10 @@ def drawn(result, *, width=120, verbose=False, encoding="utf-8", **console):
     )
     file.flush()
     return file.buffer.getvalue().decode(encoding)
+
+
+def korean_names(components):
+    return [load_language("ko").word("component", name) for name in sorted(components)]
 
 
 def flat(text):
@@ -165,7 +170,7 @@ def test_a_share_of_units_is_not_called_a_cosine(compared):
     korean = flat(report_markdown(result, load_language("ko")))
     assert "마주하지 않는 레이어에서는 최대 0.024" in korean
     for text in every_text(by_rank(compared("no-evidence"), packaged=0)):
-        assert "share of units that agree; at most 0.031 in control pairs" in text
+        assert "share of units that agree; at most 0.031 on average over the layers of a control pair" in text
 
 
 def test_an_extrapolation_of_exact_tests_is_not_shown_beside_another_p_value(compared):
@@ -184,6 +189,35 @@ def test_both_p_values_are_explained_where_no_test_is_exact(compared):
     assert told in flat(drawn(result))
     assert told in flat(report_markdown(result))
     assert "The p-value above" not in flat(drawn(by_rank(compared("no-evidence"), packaged=0)))
+
+
+def test_components_that_a_p_value_is_corrected_for_are_in_the_table_or_named_below_it(compared):
+    result = by_own_layers(compared("no-evidence"))
+    counted = {test.component for test in result.evidence if isinstance(test, Tested | Contrast)}
+    shown = {name for name, _ in words.tested_components(result)}
+    assert shown == {"attention", "mlp"}
+    rest = ", ".join(sorted(counted - shown))
+    told = f"not in this table, because nothing follows from their tests: {rest}."
+    assert told in flat(drawn(result))
+    assert f"이 표에는 없지만 개수에 포함한 구성 요소: {', '.join(korean_names(counted - shown))}." in flat(
+        report_markdown(result, load_language("ko"))
+    )
+    assert "not in this table" not in flat(drawn(compared("shared")))
+
+
+@pytest.mark.parametrize("part", ["layers", "controls"])
+def test_the_largest_of_many_averages_is_called_that(compared, part):
+    archive = Rank(log10_p=-3.0, control_pairs=999, largest_control=0.04)
+    result = by_own_layers(compared("no-evidence"))
+    evidence = tuple(
+        replace(test, archive=archive, rank=archive) if isinstance(test, Contrast) else test
+        for test in result.evidence
+    )
+    text = flat(report_markdown(replace(result, evidence=evidence)))
+    assert {
+        "layers": "largest average of an archived pair over its layers",
+        "controls": "largest average of a control pair",
+    }[part] in text
 
 
 @pytest.mark.parametrize("packaged", [0, 9])

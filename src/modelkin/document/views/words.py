@@ -145,11 +145,14 @@ def p_texts(result: Comparison, language: Language) -> str | None:
     if log10_p is None or bound_text(log10_p) == bound_text(verdict.log10_p):
         return None
     counted = {test.component for test in result.evidence if isinstance(test, Tested | Contrast)}
+    # Tests from which nothing follows have no row, and still count: what they show must not decide that.
+    others = sorted(counted - {name for name, _ in tested_components(result)})
     return language.say(
-        "text.two_p",
+        "text.two_p_others" if others else "text.two_p",
         component=language.word("component", best),
         p=bound_text(log10_p),
         number=str(len(counted)),
+        others=", ".join(language.word("component", name) for name in others),
     )
 
 
