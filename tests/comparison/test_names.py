@@ -10,7 +10,7 @@ from tests.casework.studies.tiny import Tiny, files
 
 import modelkin as mk
 from modelkin.comparison.extent import parameters_by_component
-from modelkin.comparison.names import names_apart, shared_names, told_apart
+from modelkin.comparison.names import names_alone, names_apart, shared_names, told_alone, told_apart
 from modelkin.source import MemorySource
 
 FULL = mk.CompareOptions(depth="full")
@@ -67,6 +67,40 @@ def test_a_full_diff_leaves_them_out_and_says_so(pair, turned):
         assert found.only_in["candidate"] == len(mine.index) - len(shared_names(mine, theirs))
     (note,) = [note for note in found.notes if note.code == "names-apart-more"]
     assert (note["n"], note["more"]) == (n_apart, n_apart - 3)
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_full_comparison_accounts_for_every_tensor_of_both_models(pair, turned):
+    candidate, base = pair[::-1] if turned else pair
+    found = mk.compare(candidate=candidate, base=base, options=FULL)
+    told = {flag.code: flag for flag in found.flags}
+    for side, source in (("candidate", candidate), ("base", base)):
+        with mk.open_model(source) as model:
+            alone = told[f"alone-in-{side}"]
+            assert told["every-value-counted"]["tensors"] + alone["n"] == len(model.index)
+            assert told["every-value-counted"]["m"] + alone["values"] == model.index.n_parameters
+            largest = alone["names"][0].split(" (")[0]
+            assert model.index[largest].n_elements == max(
+                model.index[name.split(" (")[0]].n_elements for name in alone["names"][:-1]
+            )
+            assert alone["names"][-1]["n"] == alone["n"] - 12
+    (limit,) = [one for one in found.verdict.limitations if one.code == "limitation.counted_shared"]
+    assert (limit["n"], limit["m"]) == (told["alone-in-candidate"]["n"], told["alone-in-base"]["n"])
+
+
+@pytest.mark.parametrize("depth", ["quick", "standard", "deep", "full"])
+def test_what_was_not_read_is_said_to_be_open_only_where_something_was_not(depth):
+    sources = [source(Tiny(family="glm4_moe", layers=2, seed=seed)) for seed in (1, 2)]
+    found = mk.compare(*sources, options=mk.CompareOptions(depth=depth))
+    codes = {one.code for one in found.verdict.limitations}
+    assert ("limitation.sampled" in codes) == (depth != "full")
+    assert ("limitation.counted" in codes) == (depth == "full")
+    assert not any(flag.code.startswith("alone-in") for flag in found.flags)
+
+
+def test_nothing_is_said_of_tensors_without_a_counterpart_if_there_are_none(opened):
+    assert names_alone(opened[0], opened[0]) == ((), ())
+    assert told_alone(opened[0], opened[0]) == ()
 
 
 def test_a_full_comparison_leaves_them_out_and_says_so(pair, opened):

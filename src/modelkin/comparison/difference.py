@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from modelkin.comparison.names import names_apart, shared_names, told_apart
+from modelkin.comparison.names import names_alone, names_apart, told_alone, told_apart
 from modelkin.comparison.record import Environment, LedgerRecord, ModelSummary, Relation, ledger_record
 from modelkin.comparison.relation import TensorChange, TensorCount, all_equal, count_tensors
 from modelkin.comparison.stages import compare_and_subtract
-from modelkin.comparison.verdict import Verdict
+from modelkin.comparison.verdict import Verdict, resting_on_samples
 from modelkin.errors import UsageError
 from modelkin.message import Message, say
 from modelkin.model import ModelLike, open_models
@@ -91,32 +91,25 @@ def diff(
         differing = [item.tensor for item in counts if item.equal < item.values]
         result, deltas = compare_and_subtract(mine, theirs, asked, told, equal=equal, differing=differing)
         ledger = ledger_record({"candidate": mine, "base": theirs})
-        shared = len(shared_names(mine, theirs))
+        alone = names_alone(mine, theirs)
         return ModelDiff(
             candidate=result.candidate,
             base=result.base,
-            verdict=_counted(result.verdict) if full else result.verdict,
+            verdict=resting_on_samples(result.verdict, alone=alone) if full else result.verdict,
             relation=result.relation,
             tensors=deltas.changes,
             counts=counts,
-            only_in={"candidate": len(mine.index) - shared, "base": len(theirs.index) - shared},
+            only_in={"candidate": len(alone[0]), "base": len(alone[1])},
             notes=(
                 *(() if deltas.skipped is None else (deltas.skipped,)),
                 *_some_layers(result.relation),
                 *told_apart(names_apart(mine, theirs)),
+                *(told_alone(mine, theirs) if full else ()),
                 *_without_digest(ledger),
             ),
             ledger=ledger,
             environment=replace(result.environment, depth=options.depth),
         )
-
-
-def _counted(verdict: Verdict) -> Verdict:
-    """Say what rests on samples although every value was read."""
-    limits = [
-        say("limitation.counted") if one.code == "limitation.sampled" else one for one in verdict.limitations
-    ]
-    return replace(verdict, limitations=tuple(limits))
 
 
 def _some_layers(relation: Relation) -> tuple[Message, ...]:

@@ -15,6 +15,8 @@ from modelkin.tensors import TensorIndex
 
 _MOST_LISTED: Final = 3
 """Names given as examples; a layer with experts has thousands, which differ in a number only."""
+_MOST_ALONE: Final = 12
+"""Tensors without a counterpart that are named with their shapes: those of a layer with biases."""
 
 
 class HasTensors(Protocol):
@@ -44,6 +46,33 @@ def names_apart(candidate: HasTensors, base: HasTensors) -> tuple[str, ...]:
     """Return the names that both models have, and that are of an MTP layer in one of them only."""
     apart = candidate.architecture.mtp_names ^ base.architecture.mtp_names
     return tuple(name for name in candidate.index if name in base.index and name in apart)
+
+
+def names_alone(candidate: HasTensors, base: HasTensors) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the tensors of each model that face none of the same name and shape: no value is compared."""
+    shared = frozenset(shared_names(candidate, base))
+    mine, theirs = (tuple(name for name in side.index if name not in shared) for side in (candidate, base))
+    return mine, theirs
+
+
+def told_alone(candidate: HasTensors, base: HasTensors) -> tuple[Message, ...]:
+    """Name the tensors that face none, with their sizes, the largest first; nothing if there are none."""
+    said = []
+    for number, names in enumerate(names_alone(candidate, base)):
+        index = (candidate, base)[number].index
+        infos = sorted((index[name] for name in names), key=lambda info: (-info.n_elements, info.name))
+        shown = [f"{info.name} ({' x '.join(map(str, info.shape)) or 1})" for info in infos[:_MOST_ALONE]]
+        more = (say("and-more", n=len(infos) - _MOST_ALONE),) if len(infos) > _MOST_ALONE else ()
+        if infos:
+            said.append(
+                say(
+                    "alone-in-base" if number else "alone-in-candidate",
+                    n=len(infos),
+                    values=sum(info.n_elements for info in infos),
+                    names=(*shown, *more),
+                )
+            )
+    return tuple(said)
 
 
 def told_apart(names: tuple[str, ...]) -> tuple[Message, ...]:

@@ -34,7 +34,7 @@ from modelkin.comparison.identity import (
 )
 from modelkin.comparison.kinship import alignment_summary, in_another_order, relation_of
 from modelkin.comparison.methods import EQUAL_VALUES, Contrast, EqualityCount, Evidence, Tested, load_cards
-from modelkin.comparison.names import told_apart
+from modelkin.comparison.names import names_alone, told_alone, told_apart
 from modelkin.comparison.pair import ModelPair
 from modelkin.comparison.reading import Rehearsal
 from modelkin.comparison.record import (
@@ -56,6 +56,7 @@ from modelkin.comparison.verdict import (
     Verdict,
     decide,
     load_rule,
+    resting_on_samples,
     retold_by_equality,
 )
 from modelkin.describe import Cell, config_difference
@@ -196,7 +197,7 @@ def judge(
         every, identity = _walk(pair, sampled, progress, rehearsal)
     except BudgetExceeded:
         return _decided(pair, "quick", quick, UNREAD, unfinished="standard")
-    counted = _counted(every)
+    counted = _counted(pair, every)
     if pair.options.depth == "standard" or identity is not None:
         return _decided(pair, "standard", sampled, tokens, identity=identity, every=every, flags=counted)
     try:
@@ -234,15 +235,15 @@ def _walk(
     return every, Identity(all_files_equal=True, how=say("every-value")) if identical else None
 
 
-def _counted(every: EveryValue | None) -> tuple[Message, ...]:
-    """Say what a walk over all values found."""
+def _counted(pair: ModelPair, every: EveryValue | None) -> tuple[Message, ...]:
+    """Say what a walk over all values found, and which tensors it could not compare."""
     if every is None:
         return ()
-    count, apart = every.count, told_apart(every.apart)
+    count, apart, alone = every.count, told_apart(every.apart), told_alone(*pair.models)
     if not every.n_tensors:
-        return (say("every-value-none"), *apart)
+        return (say("every-value-none"), *apart, *alone)
     counted = say("every-value-counted", tensors=every.n_tensors, n=count.n_equal, m=count.n_compared)
-    return (counted, *apart)
+    return (counted, *apart, *alone)
 
 
 def _ranked(
@@ -285,6 +286,8 @@ def _decided(
         unfaced=unfaced_layers(deep.maps) if deep else None,
         extra_limitations=(*limited, *((GUESSED,) if pair.has_guesses else ())),
     )
+    if every is not None:
+        verdict = resting_on_samples(verdict, alone=names_alone(*pair.models))
     equal = sorted(
         {
             test.component

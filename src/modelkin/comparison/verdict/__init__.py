@@ -3,4 +3,10 @@
 from modelkin.comparison.verdict._decide import Identity, decide
 from modelkin.comparison.verdict._rule import load_rule
 from modelkin.comparison.verdict.result import ComponentVerdict, Conclusion, Verdict
-from modelkin.comparison.verdict.words import GUESSED, NEVER, retold_by_equality, rounded_up
+from modelkin.comparison.verdict.words import (
+    GUESSED,
+    NEVER,
+    resting_on_samples,
+    retold_by_equality,
+    rounded_up,
+)

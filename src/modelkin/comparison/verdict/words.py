@@ -66,6 +66,17 @@ def _limitations(*names: str) -> tuple[Message, ...]:
     return tuple(say(f"limitation.{name}") for name in names)
 
 
+def resting_on_samples(verdict: Verdict, *, alone: tuple[Sequence[str], Sequence[str]]) -> Verdict:
+    """Say what rests on samples although every value that has a counterpart was compared.
+
+    `alone` are the tensors of candidate and base that have none.
+    """
+    n, m = map(len, alone)
+    said = say("limitation.counted_shared", n=n, m=m) if n or m else say("limitation.counted")
+    limits = [said if one.code == "limitation.sampled" else one for one in verdict.limitations]
+    return replace(verdict, limitations=tuple(limits))
+
+
 def is_part(components: Mapping[str, ComponentVerdict]) -> bool:
     """Say whether what is shared is a part: a component or layer shows nothing, or it is no layer at all."""
     found = {name: item for name, item in components.items() if item.conclusion.related}
