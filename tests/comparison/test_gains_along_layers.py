@@ -17,8 +17,8 @@ import modelkin as mk
 from modelkin.casework.lab import derive
 from modelkin.casework.lab.checkpoint import Checkpoint
 from modelkin.comparison import reading
-from modelkin.comparison.deep import completed
 from modelkin.comparison.dry_run import wanted_by_comparison
+from modelkin.comparison.layer_pairs import completed
 from modelkin.comparison.methods import EQUAL_VALUES, Tested, load_method
 from modelkin.comparison.pair import ModelPair
 from modelkin.comparison.reading import read_together

@@ -11,6 +11,7 @@ from tests.casework.studies.tiny import Tiny, files
 import modelkin as mk
 from modelkin.comparison.extent import parameters_by_component
 from modelkin.comparison.names import names_alone, names_apart, shared_names, told_alone, told_apart
+from modelkin.message import Message
 from modelkin.source import MemorySource
 
 FULL = mk.CompareOptions(depth="full")
@@ -69,23 +70,32 @@ def test_a_full_diff_leaves_them_out_and_says_so(pair, turned):
     assert (note["n"], note["more"]) == (n_apart, n_apart - 3)
 
 
+def number(said: Message, key: str) -> int:
+    value = said[key]
+    assert isinstance(value, int)
+    return value
+
+
 @pytest.mark.parametrize("turned", [False, True])
 def test_a_full_comparison_accounts_for_every_tensor_of_both_models(pair, turned):
     candidate, base = pair[::-1] if turned else pair
     found = mk.compare(candidate=candidate, base=base, options=FULL)
     told = {flag.code: flag for flag in found.flags}
-    for side, source in (("candidate", candidate), ("base", base)):
-        with mk.open_model(source) as model:
+    counted = told["every-value-counted"]
+    for side, made in (("candidate", candidate), ("base", base)):
+        with mk.open_model(made) as model:
             alone = told[f"alone-in-{side}"]
-            assert told["every-value-counted"]["tensors"] + alone["n"] == len(model.index)
-            assert told["every-value-counted"]["m"] + alone["values"] == model.index.n_parameters
-            largest = alone["names"][0].split(" (")[0]
-            assert model.index[largest].n_elements == max(
-                model.index[name.split(" (")[0]].n_elements for name in alone["names"][:-1]
-            )
-            assert alone["names"][-1]["n"] == alone["n"] - 12
+            assert number(counted, "tensors") + number(alone, "n") == len(model.index)
+            assert number(counted, "m") + number(alone, "values") == model.index.n_parameters
+            names = alone["names"]
+            assert isinstance(names, tuple)
+            *listed, more = names
+            sizes = [model.index[str(name).split(" (")[0]].n_elements for name in listed]
+            assert sizes == sorted(sizes, reverse=True)
+            assert isinstance(more, Message)
+            assert number(more, "n") == number(alone, "n") - len(listed)
     (limit,) = [one for one in found.verdict.limitations if one.code == "limitation.counted_shared"]
-    assert (limit["n"], limit["m"]) == (told["alone-in-candidate"]["n"], told["alone-in-base"]["n"])
+    assert [limit["n"], limit["m"]] == [told[f"alone-in-{side}"]["n"] for side in ("candidate", "base")]
 
 
 @pytest.mark.parametrize("depth", ["quick", "standard", "deep", "full"])

@@ -106,6 +106,7 @@ def test_the_steps_of_the_deep_stage_are_told_in_order():
         "step-unit-frame",
         "step-own-layers",
         "step-agreement",
+        "step-equal-rows",
         "step-control",
     ]
 

@@ -7,15 +7,14 @@
    units of some layers) and step 1 is repeated in the new coordinates, on tensors that taught it nothing.
 4. If units were reordered as well, no exact test is left: layers that face each other are contrasted with
    layers that do not (`OwnLayers`) and with controls (`UnitAgreement`).
+5. If nothing was found: parts that hold the same numbers in another order, known by equality (`SameRows`).
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import InitVar, dataclass, field, replace
 
-from modelkin.architecture import Architecture
 from modelkin.comparison.alignment import Frame, LayerMap, likely_pairs
 from modelkin.comparison.frames import (
     KeyFrame,
@@ -24,6 +23,7 @@ from modelkin.comparison.frames import (
     frame_of_units,
     rehearsed_frame,
 )
+from modelkin.comparison.layer_pairs import by_depth, completed, spread_pairs, with_all
 from modelkin.comparison.methods import (
     BEGINNING_FLAGS,
     Contrast,
@@ -55,6 +55,8 @@ them."""
 _KEYED_SHARE = 0.35
 """The same if keys taught the coordinates: no tokens were read then, and at 7B and 13B there is room for the
 heads of two layers."""
+_EQUAL_SHARE = 0.1
+"""Share of the byte allowance for rows that may be equal: of a model of 7B, token tables and two layers."""
 _MAPS = ("mlp-map", "attention-map")
 _UNIT_METHODS = ("expert-map", "mlp-order", "mlp-matching", "router-matching", "head-matching")
 
@@ -120,6 +122,7 @@ class DeepStage:
             best = self._contrast_layers(best)
             if not self._contrasted():
                 self._measure_agreement()
+                best = self._look_for_equal_rows(best)
         return self._result(best)
 
     def _best_frame(self, best: str) -> str:
@@ -213,7 +216,7 @@ class DeepStage:
         if self.rehearsal is None:
             pairs = completed(self._facing_as_stored() if best == "identity" else (), mine, theirs)
         else:
-            pairs = _with_all(mine, theirs)  # whichever of them will be found
+            pairs = with_all(mine, theirs)  # whichever of them will be found
         if any(layer != facing for layer, facing in pairs):
             self._probe(replace(self.pair, layer_pairs=pairs), ("norm-profile",))
 
@@ -327,6 +330,26 @@ class DeepStage:
             pair = replace(self.pair, frame=self.token_frame, layer_pairs=self._pairs_to_match())
             self._probe(pair, ("unit-agreement",))
 
+    def _look_for_equal_rows(self, best: str) -> str:
+        """Look for parts that hold the same numbers in another order, if nothing else was found."""
+        if best != "none" and self.rehearsal is None:
+            return best
+        self.progress.note(say("step-equal-rows"))
+        wanted = int(_EQUAL_SHARE * self.pair.byte_allowance)
+        room = min(self.reading.left, wanted)
+        if self.rehearsal is not None and room < wanted:
+            self.rehearsal.rooms.append(self.reading.room)
+        facing = by_depth(self.pair.candidate.architecture, self.pair.base.architecture)
+        n_tests, n_frames = len(self.evidence), len(self.frames)
+        self._probe(replace(self.pair, layer_pairs=facing, byte_allowance=room), ("same-rows",))
+        found, learned = _found(self.evidence[n_tests:]), self.frames[n_frames:]
+        del self.frames[n_frames:]
+        known = [frame for frame in self.frames if frame.kind == "permutation"]
+        if learned and not any(frame.has_places_of(learned[0]) for frame in known):
+            self.frames.append(learned[0])
+            self._test_in(replace(self.pair, frame=learned[0]))
+        return next((item.frame for item in found if item.frame != "identity"), best)
+
     # -- layers ---------------------------------------------------------------------------------------------
 
     def _layer_pairs(self) -> tuple[tuple[int, int], ...]:
@@ -413,50 +436,6 @@ def contrasts(models: ModelPair, tokens: Tokens, rehearsal: Rehearsal | None = N
     stage.learn_coordinates()
     stage._contrast_layers("none")
     return tuple(stage.evidence)
-
-
-def by_depth(candidate: Architecture, base: Architecture) -> tuple[tuple[int, int], ...]:
-    """Pair layers of equal relative depth."""
-    mine, theirs = candidate.layers, base.layers
-    if not mine or not theirs:
-        return ()
-    scale = (len(theirs) - 1) / max(1, len(mine) - 1)
-    return tuple((layer, theirs[math.floor(number * scale + 0.5)]) for number, layer in enumerate(mine))
-
-
-def completed(
-    found: Iterable[tuple[int, int]], mine: Iterable[int], theirs: Iterable[int]
-) -> tuple[tuple[int, int], ...]:
-    """Pair each layer at most once: as found, else with the layer of its number if that is left over too.
-
-    Pairing what nobody found keeps a share of the layers from being taken for all of them. What was found
-    first counts first, and the same pairs come out whichever model is the candidate.
-
-    >>> completed([(0, 0), (1, 0), (2, 1)], range(4), range(4))
-    ((0, 0), (2, 1), (3, 3))
-    """
-    pairs: dict[int, int] = {}
-    for layer, facing in found:
-        if layer not in pairs and facing not in pairs.values():
-            pairs[layer] = facing
-    left = {*theirs} - {*pairs.values()}
-    pairs.update({layer: layer for layer in mine if layer not in pairs and layer in left})
-    return tuple(sorted(pairs.items()))
-
-
-def _with_all(mine: Sequence[int], theirs: Sequence[int]) -> tuple[tuple[int, int], ...]:
-    """Pair equal numbers, and the layers that only one model has with the last layer of the other."""
-    if not mine or not theirs:
-        return ()
-    pairs = [(layer, layer if layer in theirs else theirs[-1]) for layer in mine]
-    return (*pairs, *((mine[-1], layer) for layer in theirs if layer not in mine))
-
-
-def spread_pairs(pairs: Sequence[tuple[int, int]], most: int) -> tuple[tuple[int, int], ...]:
-    """Choose pairs of layers spread over the depth."""
-    if len(pairs) <= most:
-        return tuple(pairs)
-    return tuple(pairs[math.floor((2 * i + 1) * len(pairs) / (2 * most))] for i in range(most))
 
 
 def _layer_bytes(side: Side) -> dict[int, int]:

@@ -7,6 +7,7 @@ from ._combine import bonferroni, joint_z, log10_conformal
 from ._cross import cross_z
 from ._decomposition import cosine_decomposition, limit_cosine, positive_share
 from ._guards import is_sorted
+from ._multisets import log10_same_numbers
 from ._power import DetectionLimit, detection_limit, needed_z
 from ._result import AxisTest, NotTestable
 from ._swap import SwapTest, log10_sign_bound, swap_test
@@ -38,6 +39,7 @@ __all__ = [
     "log10_conformal",
     "log10_increasing_bound",
     "log10_normal_tail",
+    "log10_same_numbers",
     "log10_sign_bound",
     "longest_increasing",
     "needed_z",

@@ -10,7 +10,7 @@ from scipy import stats
 from tests.support import LlamaShape, llama_config, llama_tensors
 
 import modelkin as mk
-from modelkin.comparison.deep import by_depth
+from modelkin.comparison.layer_pairs import by_depth
 from modelkin.comparison.methods import Tested, load_method
 from modelkin.comparison.methods import head_matching as head_matching_module
 from modelkin.comparison.methods import unit_matching as unit_matching_module

@@ -14,6 +14,7 @@ from modelkin.comparison.alignment.contrast import (
     learner_of_units,
 )
 from modelkin.comparison.alignment.coordinates import LearnedMap, permutation_of_gains
+from modelkin.comparison.alignment.equal_rows import EqualRows, equal_rows
 from modelkin.comparison.alignment.keys import frame_of_key_rows, map_of_keys
 from modelkin.comparison.alignment.layer_units import (
     LayerUnits,
@@ -30,6 +31,7 @@ __all__ = [
     "LEVELS",
     "REPEATED",
     "ContrastOfLayers",
+    "EqualRows",
     "Facing",
     "Frame",
     "LayerMap",
@@ -44,6 +46,7 @@ __all__ = [
     "contrast_in",
     "contrasts_of_folds",
     "enough_rows",
+    "equal_rows",
     "facing_layers_of",
     "find_frame",
     "frame_of_key_rows",

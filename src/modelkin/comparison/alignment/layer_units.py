@@ -260,14 +260,21 @@ def _digests(matrices: Sequence[Array]) -> npt.NDArray[np.uint64] | None:
         return None
     total = np.zeros(len(matrices[0]), dtype=np.uint64)
     for number, matrix in enumerate(matrices):
-        for start in range(0, len(matrix), _DIGESTED):
-            block = np.ascontiguousarray(matrix[start : start + _DIGESTED]).view(np.uint32).astype(np.uint64)
-            block += np.uint64(number << 32)
-            for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
-                block ^= block >> np.uint64(shift)
-                block *= np.uint64(factor)
-            block ^= block >> np.uint64(31)
-            total[start : start + _DIGESTED] += block.sum(axis=1, dtype=np.uint64)
+        total += row_digests(matrix, number)
+    return total
+
+
+def row_digests(matrix: Array, kind: int = 0) -> npt.NDArray[np.uint64]:
+    """Return one number for all numbers of each row, in any order; rows of another `kind` have others."""
+    total = np.zeros(len(matrix), dtype=np.uint64)
+    for start in range(0, len(matrix), _DIGESTED):
+        block = np.ascontiguousarray(matrix[start : start + _DIGESTED]).view(np.uint32).astype(np.uint64)
+        block += np.uint64(kind << 32)
+        for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+            block ^= block >> np.uint64(shift)
+            block *= np.uint64(factor)
+        block ^= block >> np.uint64(31)
+        total[start : start + _DIGESTED] = block.sum(axis=1, dtype=np.uint64)
     return total
 
 

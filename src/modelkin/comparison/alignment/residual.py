@@ -83,6 +83,12 @@ class Frame:
             and same == (other.kind, other.learned_from, other.n_rows, other.fit)
         )
 
+    def has_places_of(self, other: Frame) -> bool:
+        """Say whether two permutations are the same one, signs aside."""
+        if self.places is None or other.places is None:
+            return False
+        return np.array_equal(self.places, other.places)
+
     def apply(self, rows: npt.ArrayLike) -> Array:
         """Turn rows over the candidate's dimensions into rows over the base's."""
         values = np.asarray(rows, dtype=np.float32)

@@ -73,12 +73,12 @@ class NormProfile(Method):
 
 def _facing(pair: Pair) -> Iterator[tuple[RoleEntry, RoleEntry]]:
     """Yield the vectors that face each other: of facing layers, or outside the layers."""
-    theirs = _vectors(pair.base)
+    theirs = stream_vectors(pair.base)
     facing: dict[int | None, list[int | None]] = {}
     for mine, other in pair.layer_pairs:
         facing.setdefault(mine, []).append(other)
     mapped = pair.candidate.architecture.main_stack if pair.layer_pairs else None
-    for (stack, role, part, layer), entry in _vectors(pair.candidate).items():
+    for (stack, role, part, layer), entry in stream_vectors(pair.candidate).items():
         for number in [layer] if layer is None or stack != mapped else facing.get(layer, []):
             if (stack, role, part, number) in theirs:
                 yield entry, theirs[stack, role, part, number]
@@ -106,7 +106,8 @@ def _trained(vectors: Sequence[Array]) -> npt.NDArray[np.bool_]:
     return np.asarray(~(untouched | constant))
 
 
-def _vectors(side: Side) -> dict[tuple[str, str, str, int | None], RoleEntry]:
+def stream_vectors(side: Side) -> dict[tuple[str, str, str, int | None], RoleEntry]:
+    """Return the gains and biases over the residual stream, by stack, role, part and layer."""
     found = (
         ((entry.stack, entry.role.value, entry.part, entry.layer), entry)
         for entry in side.architecture.tensors

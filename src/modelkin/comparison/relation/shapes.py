@@ -21,6 +21,7 @@ _HEADS = ("heads", "kv_heads")
 _BARE = {
     "token-tables-only": "same-tables",
     "tables-so-far": "same-tables",
+    "tables-reordered": "same-tables",
     "coordinates-only": "same-coordinates",
     "coordinates-and-heads": "same-coordinates",
     "coordinates-so-far": "same-coordinates",

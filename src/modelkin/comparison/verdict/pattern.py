@@ -41,13 +41,16 @@ def pattern_of(
         if "beginning-alone" in flags:
             return "beginning-alone"
         return "zeros-alone" if "zeros-alone" in flags else None
+    shared = {name for name, item in components.items() if item.conclusion.related}
+    silent = {name for name, item in components.items() if item.conclusion is Conclusion.NO_EVIDENCE}
+    if conclusion is Conclusion.SHARED_REPARAMETRISED:
+        equal = {test.component for test in tests if test.reordered and EQUAL_VALUES in test.flags}
+        return "tables-reordered" if shared <= equal & _TABLES and silent & UNITS else None
     if conclusion is not Conclusion.SHARED_PARTIAL:
         return None
-    shared = {name for name, item in components.items() if item.conclusion.related}
     if shared == {"norms"}:
         tested = {name for name, item in components.items() if item.conclusion.related is not None}
         return "norm-gains-only" if tested > shared else "norm-gains-alone"
-    silent = {name for name, item in components.items() if item.conclusion is Conclusion.NO_EVIDENCE}
     if not shared <= STREAM or not silent & UNITS:
         return None
     tables = [test for test in tests if test.component in shared & _TABLES]

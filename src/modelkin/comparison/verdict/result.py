@@ -37,6 +37,7 @@ Reading = Literal[
     "norm-gains-alone",
     "token-tables-only",
     "tables-so-far",
+    "tables-reordered",
     "coordinates-only",
     "coordinates-and-heads",
     "coordinates-so-far",
@@ -49,6 +50,7 @@ Reading = Literal[
 ``norm-gains-alone``: only norm gains were tested, and they are shared.
 ``token-tables-only``: token tables are equal bit for bit, and no units are shared, reordered or not.
 ``tables-so-far``: the same, before moved layers and reordered units were looked for.
+``tables-reordered``: token tables hold the same numbers in another order, and no units are shared.
 ``coordinates-only``: what runs along the residual stream is shared, and no units are, reordered or not.
 ``coordinates-and-heads``: the same, with heads that are alike: learned, or copied and trained on.
 ``coordinates-so-far``: coordinates without units, before moved layers and reordered units were looked for.

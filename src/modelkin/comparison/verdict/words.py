@@ -15,6 +15,7 @@ from .result import ComponentVerdict, Conclusion, Reading, Verdict
 EXPLAINED: frozenset[Reading | None] = frozenset(
     {
         *("norm-gains-only", "norm-gains-alone", "token-tables-only", "tables-so-far"),
+        "tables-reordered",
         *("coordinates-only", "coordinates-and-heads", "coordinates-so-far"),
         *("zeros-alone", "beginning-alone"),
     }
@@ -98,16 +99,16 @@ def headline(
     form = "ranked" if ranked else "own-layers" if contrasted else "reparametrised"
     amount = say("headline.amount-unknown") if share is None else _amount(share)
     parts = tuple(_short_part(name, item) for name, item in components.items() if item.conclusion.related)
-    if conclusion is Conclusion.SHARED_REPARAMETRISED and is_part(components):
+    if conclusion is Conclusion.SHARED_REPARAMETRISED and is_part(components) and reading is None:
         return say(f"headline.part-{form}", parts=parts, amount=amount)
     if same_numbers:
         return say("headline.same-numbers")
-    if conclusion is Conclusion.SHARED_REPARAMETRISED:
+    if conclusion is Conclusion.SHARED_REPARAMETRISED and reading is None:
         return say(f"headline.shared-{form}")
+    if reading is not None and conclusion.related:
+        return say(f"headline.{reading}", amount=amount)
     if conclusion is not Conclusion.SHARED_PARTIAL:
         return say(f"headline.{reading or conclusion.value}")
-    if reading is not None:
-        return say(f"headline.{reading}", amount=amount)
     partial = [item for item in components.values() if item.conclusion is Conclusion.SHARED_PARTIAL]
     silent = any(item.conclusion is Conclusion.NO_EVIDENCE for item in components.values())
     if partial and not silent and all(item.unfaced_base_layers for item in partial):
@@ -207,6 +208,8 @@ def _verdict(
                 return _in_another_order(pair, components, same_numbers)
             form = "ranked" if ranked else "own-layers" if contrasted else "reparametrised"
             parts = tuple(_part(name, components[name]) for name in shared)
+            if reading is not None:
+                return say(f"summary.{reading}", pair=pair, parts=parts, rest=_named(rest))
             return _with_rest(say(f"summary.shared-{form}", pair=pair, parts=parts), components)
         case Conclusion.NO_EVIDENCE:
             blind = [name for name, item in components.items() if item.reason and item.reason.code == "blind"]
@@ -233,9 +236,10 @@ def retold_by_equality(
     """Say of a verdict on a changed form that some components hold the same numbers in another order.
 
     Each comes with the layers that were compared, if these are not all. `everything`: so does all else, and
-    every layer was compared. Only words change.
+    every layer was compared. Only words change, and not those of a reading, which says it too.
     """
-    if not same_numbers or verdict.conclusion is not Conclusion.SHARED_REPARAMETRISED:
+    changed = verdict.conclusion is Conclusion.SHARED_REPARAMETRISED and verdict.reading is None
+    if not same_numbers or not changed:
         return verdict
     pair = say("summary.pair", candidate=candidate, base=base)
     return replace(
