@@ -6,6 +6,7 @@ model alone, by a rule that both sides of a pair may have followed.
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable
 
 import numpy as np
@@ -144,6 +145,29 @@ def factored(model: Checkpoint) -> Checkpoint:
     return model.with_tensors(changed)
 
 
+def public_projections(model: Checkpoint, *, rank: int = 32, size: float = 0.5) -> Checkpoint:
+    """Add trained adapters between frozen random projections, as VeRA has them.
+
+    One pair of projections serves all layers and all matrices. It is drawn from the default seed of a
+    library, so that all users have the same; what is trained are two vectors for each matrix.
+    """
+    inside = {
+        name: value for name, value in model.tensors.items() if layer_of(name) is not None and value.ndim == 2
+    }
+    widths = [max(value.shape[axis] for value in inside.values()) for axis in (0, 1)]
+    public = np.random.default_rng(0)
+    writes, reads = public.normal(size=(widths[0], rank)), public.normal(size=(rank, widths[1]))
+    changed = {}
+    for name, value in inside.items():
+        own = np.random.default_rng(zlib.crc32(value.tobytes()))  # of this model alone
+        outer = own.normal(size=(len(value), 1))
+        inner = 1.0 + 0.3 * own.normal(size=(rank, 1))
+        added = (outer * writes[: len(value)]) @ (inner * reads[:, : value.shape[1]])
+        added *= size * np.linalg.norm(value) / np.linalg.norm(added)
+        changed[name] = (value + added).astype(np.float32)
+    return model.with_tensors(changed)
+
+
 def experts_by_load(model: Checkpoint) -> Checkpoint:
     """Order the experts of each layer by how many tokens their router would send to them."""
     table = model.tensors["model.embed_tokens.weight"]
@@ -207,11 +231,13 @@ TREATMENTS: dict[str, Callable[[Checkpoint], Checkpoint]] = {
     "GPTQ in the order of activations": act_order,
     "a third of the rank, values by singular value": factored,
     "experts made of sorted units": made_of_experts,
+    "adapters between public random projections": public_projections,
 }
 """For Llamas of the zoo."""
 
 EXPERT_TREATMENTS: dict[str, Callable[[Checkpoint], Checkpoint]] = {
     "experts in the order of their load": experts_by_load,
     "units of experts sorted by norm": by_units(lambda parts: _norms(parts["w1"])),
+    "adapters of experts between public random projections": public_projections,
 }
 """For Mixtrals."""

@@ -7,14 +7,14 @@ from functools import cache
 
 import numpy as np
 import pytest
-from tests.comparison.common_recipes import EXPERT_TREATMENTS, TREATMENTS
+from tests.comparison.common_recipes import EXPERT_TREATMENTS, TREATMENTS, public_projections
 from tests.places import LOOKALIKES, ZOO
 from tests.scale.lifelike import GROWN
 
 import modelkin as mk
 from modelkin.casework.lab import load_zoo
 from modelkin.casework.lab.checkpoint import Checkpoint
-from modelkin.comparison.methods import Tested
+from modelkin.comparison.methods import Tested, axis
 from modelkin.comparison.verdict import Conclusion
 from modelkin.source import MemorySource
 from modelkin.stats import AxisOptions, NotTestable, axis_test
@@ -158,3 +158,24 @@ def test_strangers_with_strong_gains_whose_dimensions_were_sorted_are_strangers_
         patch.setattr("modelkin.stats._axis.order_flags", lambda *_, **__: ())
         assert mk.compare(candidate=candidate, base=base).verdict.related  # the trap is there
     assert not mk.compare(candidate=candidate, base=base).verdict.related
+
+
+@pytest.mark.parametrize(
+    "size",
+    [
+        "width 256",
+        pytest.param("width 1,024", marks=pytest.mark.more),
+    ],
+)
+@DEPTHS
+def test_adapters_between_public_random_projections_are_told_as_a_common_start(size, depth, monkeypatch):
+    models = [public_projections(GROWN[size].drawn(seed=seed), rank=64, size=0.4) for seed in (1, 2)]
+    candidate, base = (MemorySource(model.files(), name=f"drawn-{n}") for n, model in enumerate(models))
+    options = mk.CompareOptions(depth=depth)
+    with monkeypatch.context() as patch:
+        patch.setattr(axis, "common_up_to_sign", lambda *_: None)
+        unguarded = mk.compare(candidate=candidate, base=base, options=options).verdict
+    assert unguarded.components["mlp"].conclusion.related  # the trap is there
+    verdict = mk.compare(candidate=candidate, base=base, options=options).verdict
+    assert verdict.conclusion is Conclusion.NO_EVIDENCE
+    assert verdict.reading == "beginning-alone"

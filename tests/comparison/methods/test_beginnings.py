@@ -10,6 +10,7 @@ from modelkin.comparison.methods.beginnings import (
     OtherLayers,
     Remembered,
     common_beginning,
+    common_up_to_sign,
     directions,
     glanced_z,
     other_layers,
@@ -194,3 +195,53 @@ def test_layers_of_one_beginning_agree_from_three_deviations_on_and_few_layers_f
         known=Alike(joint / np.sqrt(n_others)),
     )
     assert (common_beginning((layers[0], layers[1]), others) is not None) == is_common
+
+
+# Multiples of one matrix, of either sign ----------------------------------------------------------------
+
+
+def adapted(layers, public, share, rng):
+    """Add to every unit of every layer a multiple of its row in a public matrix."""
+    return [
+        (rows + share * rng.normal(size=(len(rows), 1)) * public * np.linalg.norm(rows)).astype(np.float32)
+        for rows in layers
+    ]
+
+
+def drawn(n_layers, shape, rng):
+    return [rng.normal(size=shape).astype(np.float32) for _ in range(n_layers)]
+
+
+@pytest.mark.parametrize("share", [0.3, 0.5, 1.0])
+@pytest.mark.parametrize("shape", [(128, 96), (256, 512)])
+@pytest.mark.parametrize("sign_free", [False, True])
+def test_multiples_of_one_public_matrix_in_all_layers_are_no_common_origin(share, shape, sign_free):
+    rng = np.random.default_rng(16)
+    public = rng.normal(size=shape) / np.sqrt(shape[0] * shape[1])
+    models = [adapted(drawn(4, shape, rng), public, share, rng) for _ in range(2)]
+    unguarded = [
+        unit_evidence(METHOD, (models[0][at], models[1][at]), seed=1, sign_free=sign_free) for at in range(4)
+    ]
+    if sign_free and share > 0.3:
+        assert min(test.log10_p for test in unguarded) < -9  # the trap is there
+    found = [judged(*models, at, sign_free=sign_free) for at in range(4)]
+    assert all(test.log10_p > -3 for test in found)
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.5, 1.0])
+def test_a_copy_is_found_although_both_have_multiples_of_one_public_matrix(noise):
+    rng = np.random.default_rng(17)
+    public = rng.normal(size=(256, 128)) / np.sqrt(256 * 128)
+    base = drawn(4, (256, 128), rng)
+    child = [rows + noise * rng.normal(size=rows.shape).astype(np.float32) for rows in base]
+    models = [adapted(layers, public, 0.5, rng) for layers in (child, base)]
+    for at in range(4):
+        for sign_free in (False, True):
+            assert judged(*models, at, sign_free=sign_free).log10_p < -9
+
+
+def test_one_model_without_the_public_matrix_is_enough_for_the_test_up_to_signs():
+    rng = np.random.default_rng(18)
+    public = rng.normal(size=(256, 128)) / np.sqrt(256 * 128)
+    layers = drawn(4, (256, 128), rng), adapted(drawn(4, (256, 128), rng), public, 1.0, rng)
+    assert common_up_to_sign((layers[0][0], layers[1][0]), other_layers(*layers, 0)) is None

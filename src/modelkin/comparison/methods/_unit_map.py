@@ -14,14 +14,14 @@ import numpy.typing as npt
 from modelkin.architecture import Role
 from modelkin.comparison.alignment import LayerMap, layer_map
 from modelkin.message import Message, say
-from modelkin.stats import cross_z, joint_z, normal_quantile
+from modelkin.stats import cross_z, normal_quantile
 from modelkin.tensors import Array
 
 from ._interface import Findings, Method, Pair, Planned, Probe, Side
 from ._result import Evidence
 from ._sketch import RowSource, mlp_reader, rows_part, source_of
 from .axis import unit_evidence
-from .beginnings import EVERYWHERE_Z, OtherLayers
+from .beginnings import OtherLayers
 from .blocks import spread
 from .tied import is_tied
 
@@ -36,7 +36,7 @@ FEWEST_FEATURES = 24
 _SHARE = 0.08
 """Share of the byte allowance for one map."""
 MOST_OTHERS = 6
-"""Layers that a cell is compared with if it seems to agree with all."""
+"""Layers that a cell is compared with: it may agree with all."""
 CELL_P = 1e-3
 """Probability that any cell of a map between strangers stands out."""
 
@@ -171,19 +171,20 @@ class UnitMap(Method):
 
 def _others(
     found: LayerMap, at: tuple[int, int], rows: tuple[Sequence[Array], Sequence[Array]]
-) -> OtherLayers | None:
-    """Return some layers that do not face the tested ones, if the tested ones seem to agree with most."""
-    across = [score for number, score in enumerate(found.scores[at[0]]) if number != at[1]]
-    across += [row[at[1]] for number, row in enumerate(found.scores) if number != at[0]]
-    if not joint_z([score for score in across if score is not None]) > EVERYWHERE_Z:
-        return None
-    facing = dict(found.path)
-    pairs = [
-        (number, found.base_layers.index(facing[layer]) if layer in facing else number)
-        for number, layer in enumerate(found.candidate_layers)
-        if layer in facing or number < len(found.base_layers)
-    ]
-    pairs = [pair for pair in pairs if pair[0] != at[0] and pair[1] != at[1]]
+) -> OtherLayers:
+    """Return some layers that do not face the tested ones: by the path, and what it leaves over in order."""
+    path = {
+        found.candidate_layers.index(mine): found.base_layers.index(theirs) for mine, theirs in found.path
+    }
+    facing = {mine: theirs for mine, theirs in path.items() if mine != at[0] and theirs != at[1]}
+    left = (
+        [number for number in range(len(layers)) if number != tested and number not in paired]
+        for layers, tested, paired in (
+            (found.candidate_layers, at[0], facing.keys()),
+            (found.base_layers, at[1], facing.values()),
+        )
+    )
+    pairs = sorted((*facing.items(), *zip(*left, strict=False)))
     chosen = [pairs[number] for number in spread(len(pairs), MOST_OTHERS)]
     return OtherLayers(
         candidate=tuple(rows[0][mine] for mine, _ in chosen),

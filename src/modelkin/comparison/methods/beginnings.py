@@ -4,6 +4,9 @@ Some recipes begin every layer from the same public matrix, such as rows of a Ha
 cosine basis in a fixed order. Unit i then agrees with unit i of every layer of every such model, and the
 order of units is not arbitrary. A random initialisation, shared or not, numbers each layer independently:
 there a layer agrees with the one it faces and with no other.
+
+Adapters between fixed random projections do the same up to signs: one public matrix for all layers and all
+models (that of a library's default seed, as in VeRA), of which every unit gets a multiple of its own.
 """
 
 from __future__ import annotations
@@ -55,6 +58,7 @@ class Remembered:
     """By the id of the rows, which are kept so that no other array gets the same id."""
     _scores: dict[tuple[int, int], float] = field(default_factory=dict)
     _glances: dict[tuple[int, int], float] = field(default_factory=dict)
+    _squared: dict[tuple[int, int], float] = field(default_factory=dict)
 
     def directions(self, rows: Array) -> Array:
         """Return units of norm 1 without their mean."""
@@ -78,6 +82,18 @@ class Remembered:
             found = glanced_z([self.directions(rows) for rows in beside], self.directions(two))
             self._glances |= {(id(rows), id(two)): z for rows, z in zip(beside, found, strict=True)}
         return self._glances[id(one), id(two)]
+
+    def square(self, one: Array, two: Array) -> float:
+        """Return the mean squared product of units of the same number."""
+        products = np.einsum("ij,ij->i", self.directions(one), self.directions(two), dtype=np.float64)
+        return float(np.mean(np.square(products)))
+
+    def squared_z(self, one: Array, two: Array) -> float:
+        """Return the z of two layers whose units have arbitrary signs."""
+        known = self.directions(one), self.directions(two)
+        if (id(one), id(two)) not in self._squared:
+            self._squared[id(one), id(two)] = squared_z(*known)
+        return self._squared[id(one), id(two)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -120,14 +136,7 @@ def common_beginning(rows: tuple[Array, Array], others: OtherLayers) -> CommonBe
     base. Null hypothesis: apart from R, a unit of the base might as well have been swapped between these two
     layers. That flips the sign of the unit's term in the sum of products, and changes nothing else.
     """
-    kept = [
-        both
-        for both in zip(others.candidate, others.base, strict=True)
-        if both[0].shape == rows[0].shape and both[1].shape == rows[1].shape
-        # One layer that is used twice is not another layer.
-        if not _equal(both[0], rows[0]) and not _equal(both[1], rows[1])
-    ]
-    limit = EVERYWHERE_Z if len(kept) >= FEWEST_OTHERS else CERTAIN_Z
+    kept, limit = _comparable(rows, others)
     z, glance = others.known.z, others.known.glance
     across = [(rows[0], other) for _, other in kept] + [(other, rows[1]) for other, _ in kept]
     beside = [rows[0], *(other for other, _ in kept)]
@@ -147,6 +156,39 @@ def common_beginning(rows: tuple[Array, Array], others: OtherLayers) -> CommonBe
     used = (rows[0] != 0) & (rows[1] != 0) & (kept[near][0] != 0) & (kept[near][1] != 0)
     own = _beside(mine, here[near], far), _beside(theirs, there[near], far)
     return CommonBeginning(log10_p=log10_sign_bound(np.sum(np.where(used, own[0] * own[1], 0.0), axis=1)))
+
+
+def common_up_to_sign(rows: tuple[Array, Array], others: OtherLayers) -> CommonBeginning | None:
+    """Say the same of units that agree up to their signs; then nothing is left to claim.
+
+    Let every layer of both models have had multiples of one matrix R added, unit by unit and of either sign.
+    Squared products of units of the same number then exceed those of others in layers that do not face each
+    other too. How much of R a unit has is its own, so R cannot be subtracted. It explains what layers that
+    face each other have in common, unless that is more than four times as much as in all others
+    (`_MOST_SHARE`): in a copy it is, whatever was added to both.
+    """
+    kept, limit = _comparable(rows, others)
+    across = [(rows[0], other) for _, other in kept] + [(other, rows[1]) for other, _ in kept]
+    known = others.known
+    facing = known.square(*rows)
+    if not across or facing > _MOST_SHARE * max(known.square(*both) for both in across):
+        return None  # as in nearly all relatives
+    inside = [(rows[0], other) for other, _ in kept], [(rows[1], other) for _, other in kept]
+    if all(joint_z([known.squared_z(*both) for both in pairs]) > limit for pairs in (across, *inside)):
+        return CommonBeginning(log10_p=0.0)
+    return None
+
+
+def _comparable(rows: tuple[Array, Array], others: OtherLayers) -> tuple[list[tuple[Array, Array]], float]:
+    """Return the other layers, of both models, that can be compared, and the z from which they agree."""
+    kept = [
+        both
+        for both in zip(others.candidate, others.base, strict=True)
+        if both[0].shape == rows[0].shape and both[1].shape == rows[1].shape
+        # One layer that is used twice is not another layer.
+        if not _equal(both[0], rows[0]) and not _equal(both[1], rows[1])
+    ]
+    return kept, EVERYWHERE_Z if len(kept) >= FEWEST_OTHERS else CERTAIN_Z
 
 
 def beside_beginning(test: Tested, left: CommonBeginning, *, chosen_from: int) -> Tested:
@@ -179,6 +221,20 @@ def glanced_z(candidates: Sequence[Array], base: Array) -> list[float]:
         _z(rows, base, found) if found > 0.0 else math.inf
         for rows, found in zip(candidates, squares.tolist(), strict=True)
     ]
+
+
+def squared_z(candidate: Array, base: Array) -> float:
+    """Return the z of the test on an axis for units whose sign is arbitrary.
+
+    >>> rows = np.random.default_rng(0).normal(size=(64, 32))
+    >>> squared_z(rows, rows * np.random.default_rng(1).choice([-1, 1], size=(64, 1))) > 20
+    True
+    """
+    similarity = np.square(candidate @ base.T, dtype=np.float64)
+    similarity -= similarity.mean(axis=0)
+    similarity -= similarity.mean(axis=1, keepdims=True)
+    spread = float(np.linalg.norm(similarity))
+    return float(np.trace(similarity)) * math.sqrt(len(candidate) - 1) / spread if spread > 0.0 else 0.0
 
 
 def _z(candidate: Array, base: Array, squares: float) -> float:
