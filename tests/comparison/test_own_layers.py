@@ -389,3 +389,57 @@ def test_keys_of_unrelated_models_teach_nothing(monkeypatch):
         model.close()
     assert len(fits) > 3000
     assert max(fits) < 0.8 * KEYS_FIT
+
+
+SCRAMBLED = ("rotation-and-gains", "units", "heads")
+
+
+def without_mlps(model: Checkpoint, *, renamed: bool) -> Checkpoint:
+    """Leave out what a family calls MLPs, or give it names that say nothing."""
+    others = {"gate_proj": "a", "up_proj": "b", "down_proj": "c"}
+    tensors = {}
+    for name, values in model.tensors.items():
+        for known, other in others.items():
+            name = name.replace(f".mlp.{known}.", f".mixer.{other}.")
+        if renamed or ".mixer." not in name:
+            tensors[name] = values
+    return Checkpoint(config=model.config, tensors=tensors, tokenizer=model.tokenizer)
+
+
+def compared_without_mlps(candidate: Checkpoint, base: Checkpoint, *, renamed: bool) -> mk.Comparison:
+    mine, theirs = (
+        MemorySource(without_mlps(model, renamed=renamed).files("BF16"), name=name)
+        for name, model in (("candidate", candidate), ("base", base))
+    )
+    return mk.compare(mine, theirs, options=mk.CompareOptions(depth="deep"))
+
+
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("renamed", [False, True])
+def test_scrambled_attention_is_found_where_no_mlp_is_known(renamed, turned):
+    donor = disguised(zoo_model("finetune-light"), *SCRAMBLED)
+    taken = {name: values for name, values in donor.tensors.items() if "self_attn" in name}
+    pair = zoo_model("twin-1").with_tensors(taken), zoo_model("base")
+    found = compared_without_mlps(*(pair[::-1] if turned else pair), renamed=renamed)
+    shared = {name for name, item in found.verdict.components.items() if item.conclusion.related}
+    assert shared == {"attention"}
+    assert found.verdict.basis == "own-layers"
+    assert found.verdict.components["mlp"].conclusion.value == "not-testable"
+
+
+@pytest.mark.parametrize(
+    ("candidate", "base"),
+    [
+        ("twin-1", "base"),
+        ("corpus-1", "twin-2"),
+        ("distilled", "base"),
+        ("heads8-1", "heads8-4"),
+        ("deep-1", "deep-2"),
+    ],
+)
+def test_heads_of_strangers_are_not_found_where_no_mlp_is_known(candidate, base):
+    found = compared_without_mlps(disguised(zoo_model(candidate), *SCRAMBLED), zoo_model(base), renamed=False)
+    assert found.verdict.conclusion.value == "no-evidence"
+    contrasts = [test for test in found.evidence if isinstance(test, Contrast)]
+    assert {test.component for test in contrasts} == {"attention"}
+    assert all(test.log10_p > -3 for test in contrasts)

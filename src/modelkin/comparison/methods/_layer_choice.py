@@ -64,7 +64,7 @@ def choose_layers(pair: Pair) -> ChosenLayers | Message:
     ]
     kinds = {item.gated for side in every for item in side.values()}
     if min(len(side) for side in every) < 2:
-        return TOO_FEW_LAYERS
+        return _heads_alone(pair)
     if len(kinds) != 1:
         return say("own-layers-kinds")
     whole = _DEPTHS[0]
@@ -100,6 +100,24 @@ def choose_layers(pair: Pair) -> ChosenLayers | Message:
         keys=keys,
         pairs=pairs,
         search=search,
+    )
+
+
+def _heads_alone(pair: Pair) -> ChosenLayers | Message:
+    """Choose heads where units of MLPs are not known: by themselves, with keys to learn coordinates from."""
+    wanted = [sorted({both[at] for both in pair.layer_pairs}) for at in (0, 1)]
+    heads = _heads_of(pair, pair.layer_pairs, wanted, pair.byte_allowance)
+    if min(map(len, heads)) < 2:
+        return TOO_FEW_LAYERS
+    read = [[item.layer for item in side] for side in heads]
+    left = pair.byte_allowance - max(sum(item.cost() for item in side) for side in heads)
+    return ChosenLayers(
+        how=_DEPTHS[0],
+        layers=((), ()),
+        heads=heads,
+        keys=_keys_of(pair, read, left),
+        pairs=tuple((i, j) for i, j in pair.layer_pairs if i in read[0] and j in read[1]),
+        search=False,
     )
 
 
@@ -202,7 +220,7 @@ class SidePlan:
             yield from head.parts(self.side)
         for key in self.keys:
             yield key.part(self.side)
-        yield from gain_parts(self.side, [item.layer for item in self.layers])
+        yield from gain_parts(self.side, [item.layer for item in self.layers or self.heads])
 
     def units(self, arrays: list[Array]) -> SideUnits:
         """Make units from what was read, in the order of `parts`."""

@@ -93,6 +93,9 @@ class OwnLayers(Method):
         ]
 
     def _judged(self, pair: Pair, both: tuple[SideUnits, SideUnits], chosen: ChosenLayers) -> Findings:
+        if not any(chosen.layers):
+            heads = tuple(self._heads(pair, both, chosen.pairs, (), 1, pair.frame_kind))
+            return Findings(evidence=heads or (self.skip(say("own-layers-untaught")),))
         facing, searched = _facing(both, chosen), chosen.search
         pair = _with_sign(pair, both, facing)
         found = self._searched(pair, both, facing)
@@ -204,7 +207,8 @@ class OwnLayers(Method):
     ) -> Iterator[Contrast]:
         """Compare heads, which no coordinates were learned from: in the coordinates of units, if these agree.
 
-        Attention may have been copied without the MLPs: then also in those of tokens, gains and keys.
+        Attention may have been copied without the MLPs: then also in those of tokens, gains and keys. These
+        are all there is if no layer has a known MLP, so that nothing was `found`.
         """
         held = [(i, j) for i, j in facing if i in both[0].heads and j in both[1].heads]
         if len(held) < 2:
@@ -212,7 +216,7 @@ class OwnLayers(Method):
         layers = facing_layers_of(
             [both[0].heads[i] for i, _ in held], [both[1].heads[j] for _, j in held], [j for _, j in held]
         )
-        ways: list[tuple[str, Array | None]] = [(frame, _matrix_of(pair, found))]
+        ways: list[tuple[str, Array | None]] = [(frame, _matrix_of(pair, found))] if found else []
         if not any(_enough(item) for item in found):
             ways += [(pair.frame_kind, _matrix(pair.frame))] if pair.frame_kind != "identity" else []
             start = permutation_of_gains(both[0].gains, both[1].gains)
