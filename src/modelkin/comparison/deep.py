@@ -12,6 +12,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import InitVar, dataclass, field, replace
 
@@ -32,6 +33,7 @@ from modelkin.comparison.methods import (
     Side,
     Skipped,
     Tested,
+    head_views,
     load_method,
     whole_layers_fit,
 )
@@ -313,15 +315,33 @@ class DeepStage:
             pair = replace(self.pair, frame=frame, layer_pairs=layer_pairs, byte_allowance=room)
             if load_method("own-layers").plan(pair).probes:
                 break
-        self._probe(pair, ("own-layers",))
+        self._probe_own_layers(pair)
         self.frames = [
             each for each in self.frames if not any(each.is_settled_by(other) for other in self.frames)
         ]
         found = self._contrasted()
         return found[0].frame if found and best == "none" else best
 
+    def _probe_own_layers(self, pair: Pair) -> None:
+        """Contrast layers; if configs disagree about heads, with those of either: what shows more counts."""
+        tried = []
+        n_tests, n_frames = len(self.evidence), len(self.frames)
+        views = head_views(pair, both=True)
+        for view in views:
+            self._probe(view, ("own-layers",))
+            tried.append((self.evidence[n_tests:], self.frames[n_frames:]))
+            del self.evidence[n_tests:], self.frames[n_frames:]
+        evidence, frames = max(tried, key=lambda item: len(_contrasts(item[0])))
+        self.frames += frames
+        self.evidence += [
+            replace(item, log10_p=min(0.0, item.log10_p + math.log10(len(views))))
+            if isinstance(item, Contrast)
+            else item
+            for item in evidence
+        ]
+
     def _contrasted(self) -> list[Contrast]:
-        return [item for item in self.evidence if isinstance(item, Contrast) and item.log10_p < FOUND_LOG10_P]
+        return _contrasts(self.evidence)
 
     def _measure_agreement(self) -> None:
         """Measure what needs controls to mean something."""
@@ -386,11 +406,13 @@ class DeepStage:
     def _probe(self, pair: Pair, names: Iterable[str]) -> None:
         for name in names:
             method = load_method(name)
-            plan = method.plan(pair)
-            self.evidence += plan.skipped
+            views = head_views(pair) if method.card.component == "attention" else (pair,)
+            plans = [method.plan(view) for view in views]
+            probes = [probe for plan in plans for probe in plan.probes]
+            self.evidence += [item for plan in plans for item in plan.skipped]
             found = []
-            for done, probe in enumerate(plan.probes):
-                self.progress.count(done, len(plan.probes))
+            for done, probe in enumerate(probes):
+                self.progress.count(done, len(probes))
                 found.append(self.reading.run(probe))
             for item in found:
                 if item is not None:
@@ -448,6 +470,10 @@ def _layer_bytes(side: Side) -> dict[int, int]:
 
 def _weight(pair: tuple[int, int], weights: Sequence[Mapping[int, int]]) -> int:
     return sum(held.get(layer, 0) for layer, held in zip(pair, weights, strict=True))
+
+
+def _contrasts(evidence: Iterable[Evidence]) -> list[Contrast]:
+    return [item for item in evidence if isinstance(item, Contrast) and item.log10_p < FOUND_LOG10_P]
 
 
 def _found(evidence: Iterable[Evidence]) -> list[Tested]:

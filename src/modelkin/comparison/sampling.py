@@ -12,6 +12,7 @@ from modelkin.comparison.methods import (
     Skipped,
     Stage,
     count_equal,
+    head_views,
     load_cards,
     load_method,
 )
@@ -81,7 +82,12 @@ def _fitting(pair: ModelPair, stage: Stage, tokens: Tokens) -> tuple[list[Probe[
     room = allowance = pair.sampled_bytes()
     methods = [load_method(name) for name, card in load_cards().items() if card.stage == stage]
     for _ in range(_MOST_FITTINGS):
-        plans = [method.plan(pair.seen(tokens, allowance)) for method in methods]
+        seen = pair.seen(tokens, allowance)
+        plans = [
+            method.plan(view)
+            for method in methods
+            for view in (head_views(seen) if method.card.component == "attention" else (seen,))
+        ]
         probes = [probe for plan in plans for probe in plan.probes]
         cost = price(pair.models, probes, max_waste=pair.max_waste)
         if cost <= room:

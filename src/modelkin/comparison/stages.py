@@ -33,7 +33,15 @@ from modelkin.comparison.identity import (
     published_identity,
 )
 from modelkin.comparison.kinship import alignment_summary, in_another_order, relation_of
-from modelkin.comparison.methods import EQUAL_VALUES, Contrast, EqualityCount, Evidence, Tested, load_cards
+from modelkin.comparison.methods import (
+    EQUAL_VALUES,
+    Contrast,
+    EqualityCount,
+    Evidence,
+    Tested,
+    load_cards,
+    told_heads,
+)
 from modelkin.comparison.names import names_alone, told_alone, told_apart
 from modelkin.comparison.pair import ModelPair
 from modelkin.comparison.reading import Rehearsal
@@ -352,7 +360,12 @@ def _recorded(
         claims=claims,
         ledger=ledger,
         environment=_environment(options, verdict, controls),
-        flags=(*_same_model(pair), *adapter_flags(*pair.models), *judged.flags),
+        flags=(
+            *_same_model(pair),
+            *adapter_flags(*pair.models),
+            *told_heads(pair.seen(judged.tokens, 0)),
+            *judged.flags,
+        ),
         strong_flags=judged.strong_flags,
     )
     return record, deltas

@@ -2,6 +2,7 @@
 
 from modelkin.comparison.methods._frame_rows import COPY_UNITS, frame_rows, key_matrices, untouched_layers
 from modelkin.comparison.methods._gains import acting_gain
+from modelkin.comparison.methods._head_claims import head_views, told_heads
 from modelkin.comparison.methods._interface import (
     Factors,
     Findings,
@@ -75,6 +76,7 @@ __all__ = [
     "count_equal",
     "equal_after_rounding",
     "frame_rows",
+    "head_views",
     "key_matrices",
     "load_cards",
     "load_method",
@@ -83,6 +85,7 @@ __all__ = [
     "rows_part",
     "share_within",
     "source_of",
+    "told_heads",
     "untouched_layers",
     "whole_layers_fit",
 ]
