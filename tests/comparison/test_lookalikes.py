@@ -79,6 +79,19 @@ def test_two_students_of_one_teacher_have_the_same_coordinates():
     assert compared("student-sibling", "student-all").verdict.reading == "coordinates-only"
 
 
+@pytest.mark.parametrize("pair", [("student-blocks", "teacher"), ("teacher", "student-blocks")], ids=str)
+def test_units_that_were_learned_block_by_block_are_told_as_learned_or_copied(pair):
+    """What a block computes determines its units: a student of blocks finds them without having seen one."""
+    assert compared(*pair, "standard").verdict.reading == "coordinates-so-far"
+    result = compared(*pair, "deep")
+    units = [test for test in result.evidence if test.method == "mlp-matching" and isinstance(test, Tested)]
+    assert len(units) == 4
+    assert all(test.log10_p < -20 for test in units)  # the trap is there
+    assert result.verdict.reading == "units-found-again"
+    assert "learned block by block" in str(result.verdict.headline)
+    assert "do not tell them apart" in str(result.verdict.summary)
+
+
 def test_a_student_of_predictions_shows_nothing():
     verdict = compared("student-logits", "teacher", "standard").verdict
     assert verdict.conclusion is Conclusion.NO_EVIDENCE

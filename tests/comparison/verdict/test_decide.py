@@ -16,7 +16,7 @@ from modelkin.comparison.methods import (
     Skipped,
     Tested,
 )
-from modelkin.comparison.verdict import Conclusion, Identity, decide, load_rule
+from modelkin.comparison.verdict import Conclusion, Identity, decide, load_rule, retold_by_equality
 from modelkin.message import say
 
 RULE = load_rule()
@@ -705,6 +705,42 @@ def test_heads_that_are_the_same_count():
     verdict = judged([found("embedding", log10_p=-40), null("mlp"), same], stage="deep")
     assert verdict.components["attention"].conclusion.related
     assert verdict.reading is None
+
+
+def found_again(component, method):
+    test = found(component, log10_p=-40, layer=2)
+    return replace(test, method=method, axis="residual", reordered=True)
+
+
+def test_units_that_were_only_found_again_may_have_been_learned():
+    matched = [found_again("mlp", "mlp-matching"), found_again("attention", "head-matching")]
+    verdict = judged([found("embedding", log10_p=-40), null("mlp"), *matched], stage="deep")
+    assert verdict.conclusion is Conclusion.SHARED_REPARAMETRISED
+    assert verdict.reading == "units-found-again"
+    assert "learned block by block" in str(verdict.headline)
+    assert "limitation.learned" in {item.code for item in verdict.limitations}
+
+
+@pytest.mark.parametrize(
+    ("others", "said"),
+    [
+        ([found("embedding", log10_p=-40), found("attention", log10_p=-40)], True),  # numbers were kept
+        ([found("embedding", log10_p=-40), found("mlp", log10_p=-40)], False),  # of the same units
+        ([], True),  # nothing shows that coordinates are shared
+    ],
+)
+def test_units_found_again_beside_parts_that_kept_their_numbers_are_a_copy_as_a_whole(others, said):
+    verdict = judged([*others, found_again("mlp", "mlp-matching")], stage="deep")
+    assert verdict.reading is None
+    assert ("limitation.learned" in {item.code for item in verdict.limitations}) is said
+
+
+def test_units_that_are_equal_number_by_number_were_not_learned():
+    verdict = judged([found("embedding", log10_p=-40), found_again("mlp", "mlp-matching")], stage="deep")
+    retold = retold_by_equality(verdict, {"mlp": ()}, everything=False, candidate="B", base="A")
+    assert retold.reading is None
+    assert "limitation.learned" not in {item.code for item in retold.limitations}
+    assert "learned" not in str(retold.headline)
 
 
 def contrasted_heads(share):

@@ -29,8 +29,9 @@ _STATES_WEIGHT: Final = 4.0
 """Weight of hidden states relative to predictions; both are about one at first."""
 
 Batch = NDArray[np.int64]
-States = Literal["last", "all"]
-"""Those after the last layer, or after every layer and before the first."""
+States = Literal["last", "all", "blocks"]
+"""Those after the last layer; after every layer and before the first; or what each attention and each MLP
+makes of the teacher's own states, block by block."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -216,8 +217,44 @@ def _loss(
     if states is None:
         return loss
     pairs = list(zip(found.hidden_states, wanted.hidden_states, strict=True))[-1 if states == "last" else 0 :]
+    if states == "blocks":
+        pairs = [pairs[0], *_blocks(model, teacher, seen)]
     apart = [((mine - theirs) ** 2).mean() / (theirs**2).mean() for mine, theirs in pairs]
     return loss + _STATES_WEIGHT * sum(apart) / len(apart)
+
+
+def _blocks(model: Any, teacher: Any, seen: Mapping[str, Any]) -> list[tuple[Any, Any]]:  # noqa: ANN401
+    """Return what each block of a Llama and its teacher's write, both given the teacher's states."""
+    torch = lab_module("torch")
+    blocks = (("input_layernorm", "self_attn"), ("post_attention_layernorm", "mlp"))
+    read: dict[Any, Any] = {}
+    ran: dict[Any, tuple[Any, Any]] = {}
+    hooks = []
+    for layer in teacher.model.layers:
+        for norm, block in (map(layer.get_submodule, names) for names in blocks):
+            hooks.append(
+                norm.register_forward_hook(lambda _, given, __, at=block: read.update({at: given[0]}))
+            )
+            hooks.append(
+                block.register_forward_hook(
+                    lambda at, _, options, made: ran.update({at: (options, made)}), with_kwargs=True
+                )
+            )
+    with torch.no_grad():
+        teacher(**seen)
+    for hook in hooks:
+        hook.remove()
+    pairs = []
+    for mine, theirs in zip(model.model.layers, teacher.model.layers, strict=True):
+        for norm, block in blocks:
+            at = theirs.get_submodule(block)
+            options, wanted = ran[at]
+            states = mine.get_submodule(norm)(read[at])
+            made = mine.get_submodule(block)(
+                **{**options, "hidden_states": states} if options else {"x": states}
+            )
+            pairs.append(tuple(out[0] if isinstance(out, tuple) else out for out in (made, wanted)))
+    return pairs
 
 
 def _masked_loss(model: Any, batch: Batch, *, rng: np.random.Generator) -> Any:  # noqa: ANN401

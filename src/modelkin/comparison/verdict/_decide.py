@@ -11,7 +11,7 @@ from modelkin.message import Message, say
 
 from ._components import certain_tests, judge_component, not_testable, without_echoes
 from ._rule import DecisionRule
-from .pattern import STREAM, UNITS, pattern_of
+from .pattern import BODY, STREAM, UNITS, pattern_of
 from .result import ComponentVerdict, Conclusion, Verdict
 from .words import headline, is_part, limitations, summary
 
@@ -81,7 +81,15 @@ def decide(
     if parameters is not None:
         judged = {name: replace(item, parameters=parameters.get(name, 0)) for name, item in judged.items()}
     conclusion = _overall(judged, tested, identity, rule)
-    reading = pattern_of(conclusion, judged, evidence, stage=stage, alike_heads=len(evidence) < n_tests)
+    matched = _only_matched(evidence, judged, rule, penalty=penalty)
+    reading = pattern_of(
+        conclusion,
+        judged,
+        evidence,
+        stage=stage,
+        alike_heads=len(evidence) < n_tests,
+        matched=matched,
+    )
     share = _shared_share(judged, parameters)
     exactly = any(_exactly_shared(item, rule, penalty) for item in judged.values())
     by_layers = [item for item in judged.values() if item.basis == "own-layers"]
@@ -136,12 +144,40 @@ def decide(
                 contrasted=bool(by_layers),
                 units_in_part=_units_in_part(evidence),
                 in_part=is_part(judged),
+                matched=bool(matched),
             ),
             *extra_limitations,
         ),
         rule=say("rule", n=rule.version),
         stage=stage,
     )
+
+
+def _only_matched(
+    evidence: Sequence[Evidence],
+    judged: Mapping[str, ComponentVerdict],
+    rule: DecisionRule,
+    *,
+    penalty: float,
+) -> set[str]:
+    """Name the components of which units or heads were found again, and nothing keeps its number.
+
+    What is tested of them is the order of residual dimensions, which shared coordinates explain together with
+    units that came to do the same.
+    """
+    found = {name for name, item in judged.items() if name in BODY and item.conclusion in _SHARED}
+    return {
+        name
+        for name in found
+        if all(
+            test.axis == "residual"
+            for test in certain_tests(
+                [test for test in evidence if isinstance(test, Tested) and test.component == name],
+                rule,
+                penalty=penalty,
+            )
+        )
+    }
 
 
 def _without_alike_heads(

@@ -3,11 +3,13 @@
 What is compared along the residual stream (token tables, gains, what layers write) agrees as soon as two
 models use the same coordinates. What is compared along units (MLP units, value dimensions, experts) agrees
 only if one layer comes from the other. Coordinates without units are what a student of hidden states has.
+Units that were found again in another order are tested along the residual stream too, and are no proof of a
+copy either: what an MLP computes determines its units up to their order, so whoever learns it learns them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from modelkin.comparison.methods import EQUAL_VALUES, Evidence, Tested
 
@@ -18,6 +20,8 @@ STREAM = _TABLES | {"norms", "residual"}
 """Components whose tests run along the residual stream."""
 UNITS = frozenset({"mlp", "experts"})
 """Components whose units must have been tested for their absence to mean something."""
+BODY = UNITS | {"attention"}
+"""Components of which one must be shared for the whole to be: tables, gains and routers are a part."""
 
 
 def pattern_of(
@@ -27,13 +31,14 @@ def pattern_of(
     *,
     stage: str,
     alike_heads: bool = False,
+    matched: Collection[str] = (),
 ) -> Reading | None:
     """Name the pattern, or return None if it is none of these.
 
     Before the deep stage, layers and units were compared only with unchanged numbering, so tables or
     coordinates without units may also mean a copy whose layers were moved or whose units were reordered.
-    `alike_heads`: heads were found again that are alike and not
-    the same, and were not counted.
+    `alike_heads`: heads were found again that are alike and not the same, and were not counted. `matched` are
+    components of which nothing is known but units and heads that were found again.
     """
     tests = [test for test in evidence if isinstance(test, Tested)]
     if conclusion is Conclusion.NO_EVIDENCE:
@@ -45,7 +50,11 @@ def pattern_of(
     silent = {name for name, item in components.items() if item.conclusion is Conclusion.NO_EVIDENCE}
     if conclusion is Conclusion.SHARED_REPARAMETRISED:
         equal = {test.component for test in tests if test.reordered and EQUAL_VALUES in test.flags}
-        return "tables-reordered" if shared <= equal & _TABLES and silent & UNITS else None
+        if shared <= equal & _TABLES and silent & UNITS:
+            return "tables-reordered"
+        found_again = matched and shared & BODY == {*matched} and shared & STREAM
+        exact = all(components[name].is_exact for name in matched)
+        return "units-found-again" if found_again and exact else None
     if conclusion is not Conclusion.SHARED_PARTIAL:
         return None
     if shared == {"norms"}:

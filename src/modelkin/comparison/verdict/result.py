@@ -41,6 +41,7 @@ Reading = Literal[
     "coordinates-only",
     "coordinates-and-heads",
     "coordinates-so-far",
+    "units-found-again",
     "zeros-alone",
     "beginning-alone",
 ]
@@ -54,6 +55,7 @@ Reading = Literal[
 ``coordinates-only``: what runs along the residual stream is shared, and no units are, reordered or not.
 ``coordinates-and-heads``: the same, with heads that are alike: learned, or copied and trained on.
 ``coordinates-so-far``: coordinates without units, before moved layers and reordered units were looked for.
+``units-found-again``: shared coordinates, and units in another order: copied, or learned block by block.
 ``zeros-alone``: nothing is shared except the places of zeros.
 ``beginning-alone``: nothing is shared except what all layers of both models have in common.
 """

@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 from modelkin.message import Message, joined, say
 
-from .pattern import UNITS
+from .pattern import BODY
 from .result import ComponentVerdict, Conclusion, Reading, Verdict
 
 EXPLAINED: frozenset[Reading | None] = frozenset(
@@ -17,7 +17,7 @@ EXPLAINED: frozenset[Reading | None] = frozenset(
         *("norm-gains-only", "norm-gains-alone", "token-tables-only", "tables-so-far"),
         "tables-reordered",
         *("coordinates-only", "coordinates-and-heads", "coordinates-so-far"),
-        *("zeros-alone", "beginning-alone"),
+        *("units-found-again", "zeros-alone", "beginning-alone"),
     }
 )
 """Readings whose summary says what they commonly mean."""
@@ -25,8 +25,6 @@ NEVER = 1.0
 """The effect of equal weights: from this detection limit on, no effect is found reliably."""
 GUESSED = say("limitation.guessed")
 """For comparisons with a model whose tensor names say nothing."""
-_BODY = UNITS | {"attention"}
-"""Components of which one must be shared for the whole to be: tables, gains and routers are a part."""
 
 
 def limitations(
@@ -37,12 +35,14 @@ def limitations(
     contrasted: bool = False,
     units_in_part: bool = False,
     in_part: bool = False,
+    matched: bool = False,
 ) -> tuple[Message, ...]:
     """Say what a verdict does not say.
 
     Only the deep stage undoes disguises. `ranked` verdicts rest in part on controls, `contrasted` ones on
     mismatched layers of the same two models. With `units_in_part`, layers were too large to be read whole
-    although units must teach coordinates. A changed form that is found `in_part` leaves the rest open.
+    although units must teach coordinates. A changed form that is found `in_part` leaves the rest open. Units
+    that were only `matched` may have been learned.
     """
     related = _limitations("ancestor", "seed", "frozen", "wrongdoing", "sampled")
     deep = stage == "deep"
@@ -59,7 +59,11 @@ def limitations(
         case Conclusion.SHARED_PARTIAL:  # what shows nothing may be in disguise
             return (*related, *_limitations(*hidden))
         case _:
-            rests_on = (*(("own_layers",) if contrasted else ()), *(("ranked",) if ranked else ()))
+            rests_on = (
+                *(("own_layers",) if contrasted else ()),
+                *(("ranked",) if ranked else ()),
+                *(("learned",) if matched else ()),
+            )
             return (*_limitations(*rests_on), *related, *(_limitations(*hidden) if changed_in_part else ()))
 
 
@@ -82,7 +86,7 @@ def is_part(components: Mapping[str, ComponentVerdict]) -> bool:
     """Say whether what is shared is a part: a component or layer shows nothing, or it is no layer at all."""
     found = {name: item for name, item in components.items() if item.conclusion.related}
     silent = any(item.conclusion is Conclusion.NO_EVIDENCE for item in components.values())
-    return silent or not found.keys() & _BODY or any(item.other_layers for item in found.values())
+    return silent or not found.keys() & BODY or any(item.other_layers for item in found.values())
 
 
 def headline(
@@ -208,6 +212,8 @@ def _verdict(
                 return _in_another_order(pair, components, same_numbers)
             form = "ranked" if ranked else "own-layers" if contrasted else "reparametrised"
             parts = tuple(_part(name, components[name]) for name in shared)
+            if reading == "units-found-again":
+                return _with_rest(say("summary.units-found-again", pair=pair, parts=parts), components)
             if reading is not None:
                 return say(f"summary.{reading}", pair=pair, parts=parts, rest=_named(rest))
             return _with_rest(say(f"summary.shared-{form}", pair=pair, parts=parts), components)
@@ -236,11 +242,16 @@ def retold_by_equality(
     """Say of a verdict on a changed form that some components hold the same numbers in another order.
 
     Each comes with the layers that were compared, if these are not all. `everything`: so does all else, and
-    every layer was compared. Only words change, and not those of a reading, which says it too.
+    every layer was compared. Only words change, and not those of a reading which says it too. That units may
+    have been learned is not said any more: nobody learns equal numbers.
     """
-    changed = verdict.conclusion is Conclusion.SHARED_REPARAMETRISED and verdict.reading is None
-    if not same_numbers or not changed:
+    untold = verdict.reading in (None, "units-found-again")
+    if not same_numbers or not untold or verdict.conclusion is not Conclusion.SHARED_REPARAMETRISED:
         return verdict
+    if verdict.reading == "units-found-again":
+        told = headline(verdict.conclusion, None, verdict.components, share=verdict.shared_parameters)
+        left = tuple(item for item in verdict.limitations if item != say("limitation.learned"))
+        verdict = replace(verdict, reading=None, headline=told, limitations=left)
     pair = say("summary.pair", candidate=candidate, base=base)
     return replace(
         verdict,

@@ -164,6 +164,8 @@ class _ComparisonBlocks:
             basis = "text.ranked_meaning"
         elif own_layers_text(self.result, self.language) is not None:
             basis = "text.own_layers_meaning"
+        elif verdict.reading == "units-found-again":
+            basis = "meaning.units-found-again"
         return Card(
             headline=self.language.tell(verdict.headline),
             tone=tone(verdict.conclusion),
