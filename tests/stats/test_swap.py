@@ -106,9 +106,12 @@ def test_units_without_common_places_are_not_testable():
 def test_own_effects_are_those_of_each_model_with_itself(sign_free):
     sides, kept = strangers("0.5", (64, 64), 5)[:2], mask("0.5", (64, 64), np.random.default_rng(6))
     options = {"support": kept, "seed": 1, "sign_free": sign_free}
-    found = swap_test(candidate=sides[0], base=sides[1], **options)
-    alone = tuple(swap_test(candidate=rows, base=rows, **options).effect for rows in sides)
-    assert found.own_effects == alone
+    both, *alone = (
+        swap_test(candidate=one, base=two, **options) for one, two in (sides, *zip(sides, sides, strict=True))
+    )
+    assert not isinstance(both, NotTestable)
+    assert not any(isinstance(found, NotTestable) for found in alone)
+    assert both.own_effects == tuple(getattr(found, "effect", None) for found in alone)
 
 
 def test_values_that_are_not_finite_count_as_zero():
