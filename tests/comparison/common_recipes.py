@@ -168,6 +168,28 @@ def public_projections(model: Checkpoint, *, rank: int = 32, size: float = 0.5) 
     return model.with_tensors(changed)
 
 
+def public_bases(
+    model: Checkpoint, *, rank: int = 32, size: float = 0.4, n_bases: int | None = None
+) -> Checkpoint:
+    """Add trained adapters between frozen random bases, as RandLoRA has them: factors belong to directions.
+
+    Each pair of bases has a trained factor for every direction. If not told otherwise, there are enough of
+    them for the full rank.
+    """
+    changed = {}
+    for name, value in model.tensors.items():
+        if layer_of(name) is None or value.ndim != 2:
+            continue
+        public, own = np.random.default_rng(0), np.random.default_rng(zlib.crc32(value.tobytes()))
+        added = np.zeros(value.shape)
+        for _ in range(n_bases or max(1, min(value.shape) // rank)):
+            writes, reads = public.normal(size=(len(value), rank)), public.normal(size=(rank, value.shape[1]))
+            added += (writes * own.normal(size=rank)) @ reads
+        added *= size * np.linalg.norm(value) / np.linalg.norm(added)
+        changed[name] = (value + added).astype(np.float32)
+    return model.with_tensors(changed)
+
+
 def experts_by_load(model: Checkpoint) -> Checkpoint:
     """Order the experts of each layer by how many tokens their router would send to them."""
     table = model.tensors["model.embed_tokens.weight"]
@@ -232,6 +254,7 @@ TREATMENTS: dict[str, Callable[[Checkpoint], Checkpoint]] = {
     "a third of the rank, values by singular value": factored,
     "experts made of sorted units": made_of_experts,
     "adapters between public random projections": public_projections,
+    "adapters between public random bases": public_bases,
 }
 """For Llamas of the zoo."""
 

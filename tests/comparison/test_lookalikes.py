@@ -3,11 +3,11 @@
 The models are stored in `tests/lookalikes`; ``make test-lab`` trains new ones of the same kinds.
 """
 
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 import pytest
-from tests.comparison.common_recipes import EXPERT_TREATMENTS, TREATMENTS, public_projections
+from tests.comparison.common_recipes import EXPERT_TREATMENTS, TREATMENTS, public_bases, public_projections
 from tests.places import LOOKALIKES, ZOO
 from tests.scale.lifelike import GROWN
 
@@ -173,22 +173,29 @@ def test_strangers_with_strong_gains_whose_dimensions_were_sorted_are_strangers_
     assert not mk.compare(candidate=candidate, base=base).verdict.related
 
 
-@pytest.mark.parametrize(
-    "size",
-    [
-        "width 256",
-        pytest.param("width 1,024", marks=pytest.mark.more),
-    ],
-)
+ADAPTERS = {
+    "projections": partial(public_projections, rank=64, size=0.4),
+    "bases": partial(public_bases, size=0.8),
+    "one pair of bases": partial(public_bases, n_bases=1),
+}
+
+
+@pytest.mark.parametrize("adapters", ADAPTERS)
+@pytest.mark.parametrize("size", ["width 256", pytest.param("width 1,024", marks=pytest.mark.more)])
 @DEPTHS
-def test_adapters_between_public_random_projections_are_told_as_a_common_start(size, depth, monkeypatch):
-    models = [public_projections(GROWN[size].drawn(seed=seed), rank=64, size=0.4) for seed in (1, 2)]
-    candidate, base = (MemorySource(model.files(), name=f"drawn-{n}") for n, model in enumerate(models))
+def test_adapters_between_public_random_matrices_are_told_as_a_common_start(
+    adapters, size, depth, monkeypatch
+):
+    models = [ADAPTERS[adapters](GROWN[size].drawn(seed=seed)) for seed in (1, 2)]
     options = mk.CompareOptions(depth=depth)
+
+    def judged():
+        candidate, base = (MemorySource(model.files(), name=f"drawn-{n}") for n, model in enumerate(models))
+        return mk.compare(candidate=candidate, base=base, options=options).verdict
+
     with monkeypatch.context() as patch:
-        patch.setattr(axis, "common_up_to_sign", lambda *_: None)
-        unguarded = mk.compare(candidate=candidate, base=base, options=options).verdict
-    assert unguarded.components["mlp"].conclusion.related  # the trap is there
-    verdict = mk.compare(candidate=candidate, base=base, options=options).verdict
+        patch.setattr(axis, "common_up_to_sign", lambda *_, **__: None)
+        assert judged().components["mlp"].conclusion.related  # the trap is there
+    verdict = judged()
     assert verdict.conclusion is Conclusion.NO_EVIDENCE
     assert verdict.reading == "beginning-alone"

@@ -199,7 +199,7 @@ class DeepStage:
         return frozenset(
             (item.component, layer)
             for item in (*self.earlier, *self.evidence)
-            if isinstance(item, Tested) and BEGINNING_FLAGS & {*item.flags}
+            if isinstance(item, Tested) and not BEGINNING_FLAGS.isdisjoint(item.flags)
             for layer in item.layers
         )
 

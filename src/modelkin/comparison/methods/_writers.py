@@ -38,8 +38,6 @@ _MLP = (Role.MLP_DOWN, Role.EXPERT_DOWN, Role.SHARED_EXPERT_DOWN)
 _ALWAYS = (Role.MLP_DOWN, Role.SHARED_EXPERT_DOWN)
 """What is used if all experts together are too large."""
 _ATTENTION = (Role.ATTENTION_OUTPUT,)
-_PARTS = {"mlp": ("mlp", "experts"), "attention": ("attention",)}
-"""Components of the matrices that write."""
 
 
 @final
@@ -49,6 +47,9 @@ class ResidualWriters(Method):
     def planned(self, pair: Pair) -> Iterable[Planned]:
         """Plan the same block of residual dimensions of every writer of every layer."""
         for component, roles in (("mlp", _MLP), ("attention", _ATTENTION)):
+            if pair.begun_alike:  # what all layers of both models have in common, they also write
+                yield self.skip(BEGUN_ALIKE, role=roles[0].value)
+                continue
             made = self._probe(pair, component, roles)
             if roles is _MLP and not isinstance(made, Probe):
                 lighter = self._probe(pair, component, _ALWAYS)
@@ -62,8 +63,6 @@ class ResidualWriters(Method):
         ]
         if not layers[0] or not layers[1]:
             return say("no-writers", part=say(f"component.{component}"))
-        if any((part, layer) in pair.begun_alike for part in _PARTS[component] for layer in layers[0]):
-            return BEGUN_ALIKE  # the sum over layers would mostly be what they all began with
         split = _choose(pair, roles, layers)
         if len(split.described) < FEWEST_DIMENSIONS // 2:
             return say("writers-large")

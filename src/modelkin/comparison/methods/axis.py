@@ -142,8 +142,8 @@ def unit_evidence(
         test = given_sizes(test, candidate, base, chosen_from=chosen_from)
         test = given_small_places(test, candidate, base, seed=seed, chosen_from=chosen_from)
     beginning = None if others is None else common_beginning(rows, others)
-    if isinstance(test, Tested) and test.log10_p < CLAIMED and beginning is None and others is not None:
-        beginning = common_up_to_sign(rows, others)
+    if isinstance(test, Tested) and test.log10_p < CLAIMED and others is not None:
+        beginning = common_up_to_sign(rows, others, beside=beginning) or beginning
     if isinstance(test, Tested) and beginning is not None:
         test = beside_beginning(test, beginning, chosen_from=chosen_from)
     return test

@@ -5,15 +5,16 @@ cosine basis in a fixed order. Unit i then agrees with unit i of every layer of 
 order of units is not arbitrary. A random initialisation, shared or not, numbers each layer independently:
 there a layer agrees with the one it faces and with no other.
 
-Adapters between fixed random projections do the same up to signs: one public matrix for all layers and all
-models (that of a library's default seed, as in VeRA), of which every unit gets a multiple of its own.
+Adapters between fixed random projections do the same up to signs: public matrices for all layers and all
+models (those of a library's default seed), of which units or directions get multiples (as in VeRA, RandLoRA).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import combinations
 
 import numpy as np
 
@@ -88,6 +89,10 @@ class Remembered:
         products = np.einsum("ij,ij->i", self.directions(one), self.directions(two), dtype=np.float64)
         return float(np.mean(np.square(products)))
 
+    def size(self, one: Array, two: Array) -> float:
+        """Return how much two layers agree or disagree as a whole."""
+        return abs(float(np.vdot(self.directions(one), self.directions(two))))
+
     def squared_z(self, one: Array, two: Array) -> float:
         """Return the z of two layers whose units have arbitrary signs."""
         known = self.directions(one), self.directions(two)
@@ -158,25 +163,48 @@ def common_beginning(rows: tuple[Array, Array], others: OtherLayers) -> CommonBe
     return CommonBeginning(log10_p=log10_sign_bound(np.sum(np.where(used, own[0] * own[1], 0.0), axis=1)))
 
 
-def common_up_to_sign(rows: tuple[Array, Array], others: OtherLayers) -> CommonBeginning | None:
-    """Say the same of units that agree up to their signs; then nothing is left to claim.
+def common_up_to_sign(
+    rows: tuple[Array, Array], others: OtherLayers, *, beside: CommonBeginning | None = None
+) -> CommonBeginning | None:
+    """Say the same of layers that agree up to signs of units or of whole layers; then nothing is left.
 
-    Let every layer of both models have had multiples of one matrix R added, unit by unit and of either sign.
-    Squared products of units of the same number then exceed those of others in layers that do not face each
-    other too. How much of R a unit has is its own, so R cannot be subtracted. It explains what layers that
-    face each other have in common, unless that is more than four times as much as in all others
-    (`_MOST_SHARE`): in a copy it is, whatever was added to both.
+    Let every layer of both models have had a product of public matrices added, with trained factors of either
+    sign for each unit or for each direction. In the first case squared products of units of the same number
+    exceed those of others; in the second all units of two layers agree, or all disagree. Both show in layers
+    that do not face each other, too. How much was added is different everywhere and cannot be subtracted. It
+    explains what layers that face each other have in common, unless that is more than four times as much as
+    in any others (`_MOST_SHARE`): in a copy it is, whatever was added to both.
+
+    `beside` is a beginning that was recognised without regard to signs. All layers that have it agree, so it
+    explains squares, but no disagreement.
     """
     kept, limit = _comparable(rows, others)
-    across = [(rows[0], other) for _, other in kept] + [(other, rows[1]) for other, _ in kept]
+    if not kept:
+        return None
     known = others.known
-    facing = known.square(*rows)
-    if not across or facing > _MOST_SHARE * max(known.square(*both) for both in across):
-        return None  # as in nearly all relatives
+    across = [(rows[0], other) for _, other in kept] + [(other, rows[1]) for other, _ in kept]
     inside = [(rows[0], other) for other, _ in kept], [(rows[1], other) for _, other in kept]
-    if all(joint_z([known.squared_z(*both) for both in pairs]) > limit for pairs in (across, *inside)):
-        return CommonBeginning(log10_p=0.0)
+
+    def is_explained(size: Callable[[Array, Array], float]) -> bool:
+        return size(*rows) <= _MOST_SHARE * max(size(*both) for both in across)
+
+    if beside is None and is_explained(known.square):
+        by_units = [joint_z([known.squared_z(*both) for both in pairs]) for pairs in (across, *inside)]
+        if min(by_units) > limit:
+            return CommonBeginning(log10_p=0.0)
+    if is_explained(known.size):
+        # Whether two layers agree or disagree is chance, so all pairs of layers of a model count.
+        layers = zip(rows, *kept, strict=True)
+        pairs = (across, *(list(combinations(own, 2)) for own in layers))
+        scores = [[known.z(*both) for both in group] for group in pairs]
+        if min(map(_scatter, scores)) > limit and min(map(min, scores)) < -limit:
+            return CommonBeginning(log10_p=0.0)
     return None
+
+
+def _scatter(scores: Sequence[float]) -> float:
+    """Return by how many deviations the squares of independent z scores exceed their expectation."""
+    return (math.fsum(z * z for z in scores) - len(scores)) / math.sqrt(2.0 * len(scores))
 
 
 def _comparable(rows: tuple[Array, Array], others: OtherLayers) -> tuple[list[tuple[Array, Array]], float]:
