@@ -21,7 +21,7 @@ from tests.scale.strangers import pairs_of
 from tests.support import LlamaShape
 
 import modelkin as mk
-from modelkin.comparison.deep import by_depth
+from modelkin.comparison.layer_pairs import by_depth
 from modelkin.comparison.methods import Tested, head_matching, load_method, unit_matching
 from modelkin.comparison.pair import ModelPair
 from modelkin.comparison.reading import read_parts

@@ -68,7 +68,7 @@ def begun(model: Checkpoint) -> Checkpoint:
     def change(name: str, rows: np.ndarray) -> np.ndarray:
         # By the part, not by the layer.
         public = np.random.default_rng([4, *name.split(".", 3)[3].encode()])
-        return rows + BEGUN * rows.std() * public.standard_normal(rows.shape, np.float32)
+        return np.asarray(rows + BEGUN * rows.std() * public.standard_normal(rows.shape, np.float32))
 
     return changed(model, change)
 
