@@ -69,7 +69,7 @@ HEADS = {"qwen2": "num_attention_heads", "gpt2": "n_head", "bert": "num_attentio
 """Families in which no shape tells how many heads there are."""
 
 
-@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("turned", marked([False, True], lambda turned: not turned, more=bool))
 @pytest.mark.parametrize("factor", [0.5, 2])
 @pytest.mark.parametrize("family", HEADS)
 def test_a_wrong_number_of_heads_that_no_shape_contradicts_hides_no_attention(family, factor, turned):
@@ -94,7 +94,7 @@ def test_heads_of_either_config_are_tried_if_none_are_parts_of_the_others(turned
     assert found.verdict.components["attention"].conclusion.value == "shared"
 
 
-@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("turned", marked([False, True], lambda turned: not turned, more=bool))
 @pytest.mark.parametrize("factor", [0.5, 2])
 @pytest.mark.parametrize("family", marked(HEADS, lambda family: family == "gpt2", more=bool))
 def test_reordered_heads_are_found_whatever_number_a_config_names(family, factor, turned):
@@ -104,7 +104,7 @@ def test_reordered_heads_are_found_whatever_number_a_config_names(family, factor
     assert found.verdict.components["attention"].conclusion.value == "shared-reparametrised"
 
 
-@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("turned", marked([False, True], lambda turned: not turned, more=bool))
 @pytest.mark.parametrize("factor", [0.5, 2])
 def test_heads_of_a_scrambled_copy_are_found_whatever_number_a_config_names(factor, turned):
     model = disguised(MODELS["qwen2-tuned"].load(), "rotation-and-gains", "units", "heads")
@@ -113,7 +113,7 @@ def test_heads_of_a_scrambled_copy_are_found_whatever_number_a_config_names(fact
     assert related(found) >= {"attention", "mlp"}
 
 
-@pytest.mark.parametrize("depth", ["standard", "deep"])
+@pytest.mark.parametrize("depth", marked(["standard", "deep"], lambda depth: depth == "standard", more=bool))
 @pytest.mark.parametrize("factor", [0.5, 2, 2 / 3])
 @pytest.mark.parametrize("family", HEADS)
 def test_a_wrong_number_of_heads_accuses_no_stranger(family, factor, depth):
