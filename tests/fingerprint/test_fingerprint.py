@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
+from itertools import combinations
 
 import numpy as np
 import pytest
 from huggingface_hub import constants
+from tests.comparison.common_recipes import public_bases, public_projections
 from tests.places import LOOKALIKES, ZOO
+from tests.scale.lifelike import GROWN
 from tests.support import HubServer, LlamaShape, llama_files, virtual_llama
 
 import modelkin as mk
@@ -18,7 +21,7 @@ from modelkin.casework.lab.checkpoint import Checkpoint
 from modelkin.document import fingerprint_from_json, to_json
 from modelkin.document.results import schema
 from modelkin.errors import FormatError
-from modelkin.fingerprint import FingerprintRows, fingerprint_model, fingerprint_product
+from modelkin.fingerprint import FingerprintRows, fingerprint_model, fingerprint_product, products
 from modelkin.fingerprint.blocks import offset_z
 from modelkin.fingerprint.reading import MOST_BYTES, ModelRows, read_rows
 from modelkin.fingerprint.recipe import CODE_BYTES, DATA_BYTES, SLOTS, chosen_layers, slot_numbers
@@ -274,6 +277,53 @@ def test_a_scrambled_copy_is_only_proposed():
 def test_common_beginnings_and_masks_are_no_finding(pair):
     one, two = (made(str(LOOKALIKES / name)) for name in pair)
     assert fingerprint_product(one, two).log10_p + 8 > -6
+
+
+ADAPTERS = {
+    "projections": partial(public_projections, rank=64, size=3.0),
+    "one pair of bases": partial(public_bases, n_bases=1, size=1.5),
+    "one pair of few bases": partial(public_bases, n_bases=1, rank=8, size=1.5),
+}
+"""Larger than the weights: those of a realistic size are lost among 16 features."""
+
+
+@cache
+def lifelike(seed: int) -> Checkpoint:
+    return GROWN["width 256"].drawn(seed=seed)
+
+
+def rows_of(model: Checkpoint) -> FingerprintRows:
+    return FingerprintRows(of_files(model.files("F32")))
+
+
+@pytest.mark.parametrize("adapters", ADAPTERS)
+def test_adapters_between_public_random_matrices_are_no_finding(adapters, monkeypatch):
+    models = [rows_of(ADAPTERS[adapters](lifelike(seed))) for seed in range(6)]
+
+    def bounds():
+        return [fingerprint_product(one, two).log10_p for one, two in combinations(models, 2)]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(products, "_scatter", lambda _: 0.0)
+        assert min(bounds()) < -6  # the trap is there
+    assert min(bounds()) > -5
+
+
+@pytest.mark.parametrize(
+    "adapters", [partial(public_projections, rank=64, size=0.8), partial(public_bases, n_bases=1, size=0.4)]
+)
+def test_layers_of_a_copy_are_found_although_both_have_adapters_between_public_matrices(adapters):
+    base, rng = lifelike(0), np.random.default_rng(1)
+    child = base.with_tensors(
+        {
+            name: (values + values.std() * rng.normal(size=values.shape)).astype(np.float32)
+            for name, values in sorted(base.tensors.items())
+            if values.ndim == 2
+        }
+    )
+    product = fingerprint_product(rows_of(adapters(child)), rows_of(adapters(base)))
+    bounds = [block.log10_p for block in product.blocks if block.layers and block.log10_p is not None]
+    assert min(bounds) < -14
 
 
 def test_layers_that_a_model_repeats_are_not_added_up():

@@ -23,7 +23,11 @@ Numbers = npt.NDArray[np.float64]
 _FEWEST_UNITS = 8
 """Units that both blocks must have: the same as for a block."""
 _EVERYWHERE_Z = 3.0
-"""z from which all layers together agree with layers that they do not face; see `compare`'s own guard."""
+"""z from which all layers together agree with layers that they do not face, or scatter; see `compare`'s own
+guard."""
+_MOST_SHARE = 3.0
+"""What public numbers up to signs explain, as a multiple of the largest |z| between layers of one model.
+Strangers with such numbers pass two times that, and none three times."""
 _REPEATED_Z = 6.0
 """z from which two layers of one model count as the same."""
 _MOST_LAG_Z = 5.0
@@ -66,7 +70,8 @@ class FingerprintProduct:
     blocks: tuple[BlockProduct, ...]
     """All blocks at the same place and all sums, then the strongest others."""
     refused: tuple[str, ...]
-    """Kinds of blocks whose layers agree with all layers of both models: their order is not arbitrary."""
+    """Kinds of blocks whose layers agree with all layers of both models, up to signs: their order is not
+    arbitrary."""
     token_gram: float | None
     """Cosine of the Gram matrices of tokens: where to look, not evidence."""
 
@@ -116,7 +121,7 @@ class FingerprintRows:
     def __init__(self, made: Fingerprint) -> None:
         self.made = made
         self._rows: dict[int, CentredBlock] = {}
-        self._repeats: dict[Kind, tuple[float, float]] = {}
+        self._repeats: dict[Kind, tuple[float, ...]] = {}
 
     def rows(self, number: int) -> CentredBlock:
         """Return a block."""
@@ -129,17 +134,16 @@ class FingerprintRows:
         """Return the slots of a kind that hold a block."""
         return [number for number in slot_numbers(kind) if self.made.slots[number].n_units >= _FEWEST_UNITS]
 
-    def repeats(self, kind: Kind) -> tuple[float, float]:
-        """Return how much different layers of this model agree: z of all together, and the largest."""
+    def repeats(self, kind: Kind) -> tuple[float, ...]:
+        """Return how much different layers of this model agree: z of each two."""
         if kind not in self._repeats:
             numbers = self.layers(kind)
-            found = [
+            self._repeats[kind] = tuple(
                 pair.z
                 for at, first in enumerate(numbers)
                 for second in numbers[at + 1 :]
                 if (pair := _paired(self.rows(first), self.rows(second))) is not None
-            ]
-            self._repeats[kind] = joint_z(found), max(map(abs, found), default=0.0)
+            )
         return self._repeats[kind]
 
 
@@ -299,7 +303,7 @@ def _by_layer(
     candidate: FingerprintRows, base: FingerprintRows, equal: Sequence[_FacingSlots], kinds: Sequence[Kind]
 ) -> list[list[_FacingSlots]]:
     """Return the blocks of each layer; none if a model repeats layers, which are then not independent."""
-    if any(side.repeats(kind)[1] > _REPEATED_Z for side in (candidate, base) for kind in kinds):
+    if any(_largest(side.repeats(kind)) > _REPEATED_Z for side in (candidate, base) for kind in kinds):
         return []
     found: dict[tuple[int, int] | None, list[_FacingSlots]] = {}
     for cell in equal:
@@ -321,14 +325,32 @@ def _together(cells: Sequence[_FacingSlots]) -> list[Numbers]:
 
 
 def _begun_alike(candidate: FingerprintRows, base: FingerprintRows, kind: Kind) -> bool:
-    """Say whether all layers of both models started from the same public numbers, or were copied in both."""
-    if min(candidate.repeats(kind)[0], base.repeats(kind)[0]) < _EVERYWHERE_Z:
-        return False
-    across = [
-        pair.z
+    """Say whether all layers of both models started from the same public numbers, or were copied in both.
+
+    Products of public matrices that adapters have added to every layer agree up to a sign, of each unit or of
+    a layer as a whole. Then z scatters more than chance has it, within each model and across. That explains
+    everything but a z far beyond those within the models, as copies have it.
+    """
+    inside = candidate.repeats(kind), base.repeats(kind)
+    if not any(min(map(measure, inside)) > _EVERYWHERE_Z for measure in (joint_z, _scatter)):
+        return False  # as in nearly all models
+    pairs = [
+        (pair.z, candidate.made.slots[first].layer == base.made.slots[second].layer)
         for first in candidate.layers(kind)
         for second in base.layers(kind)
-        if candidate.made.slots[first].layer != base.made.slots[second].layer
-        and (pair := _paired(candidate.rows(first), base.rows(second))) is not None
+        if (pair := _paired(candidate.rows(first), base.rows(second))) is not None
     ]
-    return joint_z(across) > _EVERYWHERE_Z
+    groups = *inside, [z for z, is_facing in pairs if not is_facing]
+    if min(map(joint_z, groups)) > _EVERYWHERE_Z:
+        return True
+    is_explained = _largest([z for z, _ in pairs]) <= _MOST_SHARE * max(map(_largest, inside))
+    return is_explained and min(map(_scatter, groups)) > _EVERYWHERE_Z
+
+
+def _scatter(scores: Sequence[float]) -> float:
+    """Return by how many deviations the squares of z scores exceed their expectation."""
+    return (math.fsum(z * z for z in scores) - len(scores)) / math.sqrt(2.0 * max(1, len(scores)))
+
+
+def _largest(scores: Sequence[float]) -> float:
+    return max(map(abs, scores), default=0.0)
