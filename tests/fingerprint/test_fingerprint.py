@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from huggingface_hub import constants
 from tests.comparison.common_recipes import public_bases, public_projections
+from tests.comparison.test_masks import is_gain, masked
 from tests.places import LOOKALIKES, ZOO
 from tests.scale.lifelike import GROWN
 from tests.support import HubServer, LlamaShape, llama_files, virtual_llama
@@ -324,6 +325,41 @@ def test_layers_of_a_copy_are_found_although_both_have_adapters_between_public_m
     product = fingerprint_product(rows_of(adapters(child)), rows_of(adapters(base)))
     bounds = [block.log10_p for block in product.blocks if block.layers and block.log10_p is not None]
     assert min(bounds) < -14
+
+
+def under_a_mask(name: str, density: float, filling: str, seed: int = 1) -> FingerprintRows:
+    model = Checkpoint.read(ZOO / name)
+    return rows_of(masked(model, density, filling, seed=seed, chosen=is_gain))
+
+
+def unmarked(rows: FingerprintRows) -> FingerprintRows:
+    return FingerprintRows(
+        replace(rows.made, slots=tuple(replace(slot, marks=()) for slot in rows.made.slots))
+    )
+
+
+@pytest.mark.parametrize(
+    ("pair", "density", "filling"),
+    [
+        (("base", "twin-1"), 0.05, "0"),
+        (("base", "twin-1"), 0.8, "0.2"),
+        (("gpt2-base", "gpt2-twin"), 0.5, "0.05"),
+        (("moe-base", "moe-twin"), 0.2, "0.2"),
+        (("deep-1", "deep-2"), 0.5, "0"),
+    ],
+    ids=str,
+)
+def test_strangers_with_one_mask_on_their_gains_are_no_finding(pair, density, filling):
+    one, two = (under_a_mask(name, density, filling, seed) for seed, name in enumerate(pair))
+    assert fingerprint_product(unmarked(one), unmarked(two)).log10_p < -14  # the trap is there
+    assert fingerprint_product(one, two).log10_p > -5
+
+
+def test_a_mask_on_the_gains_of_one_model_leaves_the_block_of_gains_to_be_tested():
+    one, two = under_a_mask("base", 0.5, "0"), zoo("base")
+    kinds = {block.kind for block in fingerprint_product(one, two).blocks}
+    assert "norms" in kinds
+    assert "norms" not in {block.kind for block in fingerprint_product(one, one).blocks}
 
 
 def test_layers_that_a_model_repeats_are_not_added_up():

@@ -118,6 +118,11 @@ def test_the_bound_of_reordered_real_blocks_keeps_its_promise():
     assert np.mean(np.array(bounds) <= -2.0) <= 0.01 + 3 * np.sqrt(0.01 / 2_000)
 
 
+def test_no_gains_of_the_zoo_look_as_if_they_had_been_masked():
+    (number,) = slot_numbers("norms")
+    assert {made.made.slots[number].marks for made in fingerprints().values()} == {()}
+
+
 def test_the_zoo_is_all_of_the_zoo():
     listed = json.loads((ZOO / "zoo.json").read_text())["models"]
     assert len(fingerprints()) == len(listed)

@@ -30,6 +30,14 @@ FEWEST_FOR_GRAM = 32
 MOST_OFFSET_Z = 5.0
 """z at an offset of numbers between the two halves of a layer's units above which they are not exchangeable:
 trained blocks reach 3.9, interleaved rows of gate and up 8 and more."""
+_SMALL_GAIN = 0.25
+"""Share of the root mean square of a vector below which a gain is small."""
+_MANY_SMALL = 0.05
+"""Share of small gains in a vector from which they may lie under a mask. Trained vectors of the zoo have at
+most 0.01; a mask on fewer of 128 dimensions is no finding."""
+_FEW_VECTORS = 0.125
+"""Share of vectors that may have so many small gains without a mask: TinyLlama has them in its first norm
+alone, one of 25."""
 _STEP = 32.0
 """One standard deviation, in steps of 8 bits."""
 _LEAST_EIGENVALUE = 1e-6
@@ -73,6 +81,18 @@ def order_marks(rows: Array) -> tuple[str, ...]:
     if len(norms) >= FEWEST_UNITS and np.isfinite(norms).all() and is_sorted(norms):
         marks.append("sorted")
     return tuple(marks)
+
+
+def gain_marks(gains: Array) -> tuple[str, ...]:
+    """Mark vectors of gains, (vectors, dimensions), of which many are small, as a mask leaves them.
+
+    Strangers under one mask have small gains in the same places, whatever has filled its zeros since, so that
+    dimensions are tied to places. Sums of ranks do not tell what is small.
+    """
+    sizes = np.abs(gains)
+    limits = _SMALL_GAIN * np.sqrt(np.mean(sizes**2, axis=1, keepdims=True))
+    many = np.mean(sizes <= limits, axis=1) >= _MANY_SMALL
+    return ("tied",) if np.mean(many) > _FEW_VECTORS else ()
 
 
 def block_of(

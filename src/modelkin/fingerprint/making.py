@@ -19,6 +19,7 @@ from .blocks import (
     MOST_OFFSET_Z,
     Sketched,
     block_of,
+    gain_marks,
     offset_z,
     order_marks,
     token_gram,
@@ -199,7 +200,9 @@ def _norms(gains: Sequence[tuple[GainPlace, Array]], slot: Slot) -> Sketched:
     if not features.any():
         return say("constant-gains")
     sizes = np.linalg.norm(features, axis=0)
-    return block_of(features / np.where(sizes > 0.0, sizes, 1.0), usable, slot)
+    return block_of(
+        features / np.where(sizes > 0.0, sizes, 1.0), usable, slot, marks=gain_marks(table[:, usable])
+    )
 
 
 def _column(place: GainPlace) -> int:
