@@ -13,6 +13,7 @@ from tests.comparison.expectations import DEEP
 from tests.comparison.strangers import lineages
 from tests.places import ZOO
 from tests.support import HubServer, LlamaShape, llama_config, llama_tensors, virtual_llama
+from tests.support.amount import marked
 
 import modelkin as mk
 from modelkin.casework.lab import derive
@@ -89,7 +90,12 @@ def test_layers_of_other_depth_find_those_that_they_face():
 
 
 @pytest.mark.parametrize(
-    ("parent", "order"), [("base", [0, 2, 1, 3]), ("base", [3, 2, 1, 0]), ("deep-1", [0, 2, 1, 4, 3, 5])]
+    ("parent", "order"),
+    [
+        pytest.param("base", [0, 2, 1, 3], marks=pytest.mark.more),
+        pytest.param("base", [3, 2, 1, 0], marks=pytest.mark.more),
+        ("deep-1", [0, 2, 1, 4, 3, 5]),
+    ],
 )
 def test_layers_that_changed_places_find_those_that_they_face(parent, order):
     base = zoo_model(parent)
@@ -114,7 +120,9 @@ def test_attention_alone_is_found_in_the_coordinates_of_tokens():
 
 
 @pytest.mark.parametrize(("stranger", "parent"), [("twin-1", "base"), ("deep-2", "deep-1")])
-@pytest.mark.parametrize("disguise", ["residual-permutation", "rotation-and-gains"])
+@pytest.mark.parametrize(
+    "disguise", ["residual-permutation", pytest.param("rotation-and-gains", marks=pytest.mark.more)]
+)
 def test_attention_alone_is_found_in_the_coordinates_of_keys(stranger, parent, disguise):
     """Tokens, gains and MLPs are a stranger's: nothing but attention is left to learn coordinates from."""
     other, base = zoo_model(stranger), zoo_model(parent)
@@ -229,7 +237,10 @@ def many_zeros(model: Checkpoint) -> Checkpoint:
     return derive.prune_by_magnitude(model, fraction=0.9)
 
 
-@pytest.mark.parametrize("change", [every_layer_twice, one_layer, many_zeros, derive.round_to_int4])
+REPEATED = [every_layer_twice, one_layer, many_zeros, derive.round_to_int4]
+
+
+@pytest.mark.parametrize("change", marked(REPEATED, lambda change: change is one_layer, more=bool))
 def test_strangers_that_repeat_themselves_or_were_rounded_are_not_accused(change):
     found, verdict = held_against(change(zoo_model("twin-1")), change(zoo_model("base")))
     assert not verdict.related
