@@ -72,7 +72,7 @@ PARTS = {
 }
 
 
-@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("turned", marked([False, True], lambda turned: not turned, more=bool))
 @pytest.mark.parametrize("part", PARTS)
 def test_one_part_in_another_order_is_found_and_nothing_else(part, turned):
     names, expected = PARTS[part]
