@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Literal
 
 import pytest
@@ -131,3 +132,11 @@ def test_a_wrong_number_of_heads_accuses_no_stranger(family, factor, depth):
 def test_a_wrong_size_accuses_no_stranger(key):
     found = compared(lying(MODELS["twin-1"].load(), key, 0.5), "base", "deep")
     assert found.verdict.conclusion.value == "no-evidence"
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_config_that_names_no_heads_contradicts_nobody(turned):
+    model = MODELS["bert-tuned"].load()
+    silent = replace(model, config={key: model.config[key] for key in model.config if key != HEADS["bert"]})
+    found = both_ways(silent, MODELS["bert-base"].load(), "standard", turned=turned)
+    assert "flag-heads" not in {flag.code for flag in found.flags}

@@ -56,9 +56,14 @@ def _head_size(view: Pair) -> int:
 
 
 def _contradict(pair: Pair) -> bool:
-    """Say whether attention has the same shapes in both models, and other heads."""
+    """Say whether attention has the same shapes in both models, and other heads.
+
+    A model that names no heads contradicts nobody.
+    """
     mine, theirs = (side.architecture for side in pair.sides)
     if not mine.is_known or mine.family != theirs.family or _heads(mine) == _heads(theirs):
+        return False
+    if _heads(mine).keys() != _heads(theirs).keys():
         return False
     held = [_attention(side.architecture) for side in pair.sides]
     shared = held[0].keys() & held[1].keys()
