@@ -21,7 +21,7 @@ from ._interface import Findings, Method, Pair, Planned, Probe, Side
 from ._result import Evidence
 from ._sketch import RowSource, mlp_reader, rows_part, source_of
 from .axis import unit_evidence
-from .beginnings import OtherLayers
+from .beginnings import OtherLayers, Remembered
 from .blocks import spread
 from .tied import is_tied
 
@@ -143,11 +143,17 @@ class UnitMap(Method):
             scores=scores,
             threshold=cell_threshold(n_cells),
         )
-        evidence = [self._cell(pair, found, layer, (mapped, base)) for layer in mine]
+        known = Remembered()
+        evidence = [self._cell(pair, found, layer, (mapped, base), known) for layer in mine]
         return Findings(evidence=tuple(item for item in evidence if item is not None), maps=(found,))
 
     def _cell(
-        self, pair: Pair, found: LayerMap, layer: _Layer, rows: tuple[Sequence[Array], Sequence[Array]]
+        self,
+        pair: Pair,
+        found: LayerMap,
+        layer: _Layer,
+        rows: tuple[Sequence[Array], Sequence[Array]],
+        known: Remembered,
     ) -> Evidence | None:
         """Test the cell that a candidate layer was paired with, or else its best one."""
         facing = dict(found.path).get(layer.number, found.best_of(layer.number))
@@ -165,12 +171,12 @@ class UnitMap(Method):
             frame=pair.frame_kind,
             details={"cells": found.n_cells},
             chosen_from=found.n_cells,
-            others=_others(found, at, rows),
+            others=_others(found, at, rows, known),
         )
 
 
 def _others(
-    found: LayerMap, at: tuple[int, int], rows: tuple[Sequence[Array], Sequence[Array]]
+    found: LayerMap, at: tuple[int, int], rows: tuple[Sequence[Array], Sequence[Array]], known: Remembered
 ) -> OtherLayers:
     """Return some layers that do not face the tested ones: by the path, and what it leaves over in order."""
     path = {
@@ -189,6 +195,7 @@ def _others(
     return OtherLayers(
         candidate=tuple(rows[0][mine] for mine, _ in chosen),
         base=tuple(rows[1][theirs] for _, theirs in chosen),
+        known=known,
     )
 
 
