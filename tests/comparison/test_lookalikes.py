@@ -13,7 +13,7 @@ from tests.scale.lifelike import GROWN
 from tests.support.amount import marked
 
 import modelkin as mk
-from modelkin.casework.lab import load_zoo
+from modelkin.casework.lab import derive, load_zoo
 from modelkin.casework.lab.checkpoint import Checkpoint
 from modelkin.comparison.methods import Tested, axis
 from modelkin.comparison.verdict import Conclusion
@@ -91,6 +91,25 @@ def test_units_that_were_learned_block_by_block_are_told_as_learned_or_copied(pa
     assert result.verdict.reading == "units-found-again"
     assert "learned block by block" in str(result.verdict.headline)
     assert "do not tell them apart" in str(result.verdict.summary)
+
+
+def _in_another_order(model, rng):
+    return derive.permute_residual(model, rng=rng)
+
+
+def _turned(model, rng):
+    reordered = derive.permute_heads(derive.permute_mlp_units(model, rng=rng), rng=rng)
+    return derive.rotate_residual(reordered, rng=rng)
+
+
+@pytest.mark.parametrize("disguise", [_in_another_order, _turned])
+def test_learned_units_in_other_coordinates_are_told_as_learned_or_copied(disguise):
+    changed = disguise(kept("student-blocks"), np.random.default_rng(5))
+    sources = [MemorySource(model.files(), name="model") for model in (changed, kept("teacher"))]
+    verdict = mk.compare(*sources, options=mk.CompareOptions(depth="deep")).verdict
+    assert verdict.related  # the trap is there
+    assert verdict.reading == "layers-found-again"
+    assert "learned block by block" in str(verdict.headline)
 
 
 def test_a_student_of_predictions_shows_nothing():

@@ -31,6 +31,8 @@ KINDS = (
 )
 QUIET = ("zeros-alone", "beginning-alone")
 """Readings of comparisons that find nothing: their headline names no share."""
+MARKED = tuple(f"layers-found-again-{form}" for form in ("own-layers", "ranked"))
+"""A reading together with what it rests on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,11 +70,13 @@ FAMILIES: dict[str, tuple[Family, ...]] = {
     ),
     "headline.{}": (
         Family((*(item.value for item in Conclusion if item is not Conclusion.SHARED_PARTIAL), *QUIET)),
-        Family([item for item in get_args(Reading) if item not in QUIET], ("amount",)),
+        Family([item for item in get_args(Reading) if item not in QUIET], ("amount", "parts")),
+        Family(MARKED, ("amount", "parts")),
     ),
     "reading.{}": (Family([str(item) for item in EXPLAINED], whole=True),),
     "summary.{}": (
         Family([str(item) for item in EXPLAINED if item not in QUIET], ("pair", "parts", "rest")),
+        Family(MARKED, ("pair", "parts")),
         Family((*_REMEDIES.values(), "remedy-none")),
     ),
     "methods.{}.claim": (Family(load_cards(), whole=True),),

@@ -120,8 +120,7 @@ def test_an_exact_test_beside_a_rank_gives_the_p_value_of_the_verdict():
     assert verdict.conclusion is Conclusion.SHARED_REPARAMETRISED
     assert verdict.log10_p is not None
     assert verdict.log10_p < -28
-    assert "share weights of common origin in a changed form" in str(verdict.summary)
-    assert "mlp, norms" in str(verdict.summary)
+    assert "the same units or heads in other coordinates: mlp, norms" in str(verdict.summary)
     assert "not an exact p-value" in str(verdict.limitations[0])
 
 
@@ -743,6 +742,51 @@ def test_units_that_are_equal_number_by_number_were_not_learned():
     assert "learned" not in str(retold.headline)
 
 
+@pytest.mark.parametrize(
+    ("others", "mark"),
+    [
+        ([null("norms")], "calibrated on the pair's own layers"),
+        ([found("embedding", log10_p=-40)], ""),  # an exact p-value in the coordinates that were found
+    ],
+    ids=["alone", "beside exact tests"],
+)
+def test_units_found_again_in_other_coordinates_may_have_been_learned(others, mark):
+    verdict = judged([*others, *(contrasted(layer) for layer in range(3))], stage="deep")
+    assert verdict.conclusion is Conclusion.SHARED_REPARAMETRISED
+    assert verdict.reading == "layers-found-again"
+    assert "learned block by block" in str(verdict.headline)
+    assert mark in str(verdict.headline)
+    assert "do not tell them apart" in str(verdict.summary)
+    assert "limitation.learned" in {item.code for item in verdict.limitations}
+
+
+def test_units_that_agree_more_than_those_of_controls_may_have_been_learned():
+    verdict = judged([*(agreeing(layer) for layer in range(3)), null("norms")], stage="deep")
+    assert verdict.reading == "layers-found-again"
+    assert "by comparison with controls" in str(verdict.headline)
+
+
+def test_equal_numbers_in_other_coordinates_were_not_learned():
+    equal = [replace(contrasted(layer, share=1.0), same_numbers=1.0) for layer in range(3)]
+    verdict = judged([*equal, null("norms")], stage="deep")
+    assert verdict.reading is None
+    assert "limitation.learned" not in {item.code for item in verdict.limitations}
+
+
+def test_units_proven_equal_afterwards_keep_what_they_rest_on():
+    verdict = judged([null("norms"), *(contrasted(layer) for layer in range(3))], stage="deep")
+    retold = retold_by_equality(verdict, {"mlp": ()}, everything=False, candidate="B", base="A")
+    assert retold.reading is None
+    assert "learned" not in str(retold.headline)
+    assert "calibrated on the pair's own layers" in str(retold.headline)
+
+
+def test_units_in_other_coordinates_beside_values_that_kept_their_order_are_a_copy():
+    attention = found("attention", log10_p=-40)
+    verdict = judged([attention, *(contrasted(layer) for layer in range(3))], stage="deep")
+    assert verdict.reading is None
+
+
 def contrasted_heads(share):
     return [contrasted(layer, component="attention", share=share) for layer in range(3)]
 
@@ -754,7 +798,7 @@ def test_contrasted_heads_count_beside_coordinates_only_if_they_are_the_same(fla
     around = [found("embedding", log10_p=-40), null("mlp"), null("attention"), *flagged]
     verdict = judged([*around, *contrasted_heads(share)], stage="deep")
     assert verdict.components["attention"].conclusion.related is counts
-    assert verdict.reading == (None if counts else "coordinates-and-heads")
+    assert verdict.reading == ("layers-found-again" if counts else "coordinates-and-heads")
 
 
 @pytest.mark.parametrize(

@@ -82,6 +82,7 @@ def decide(
         judged = {name: replace(item, parameters=parameters.get(name, 0)) for name, item in judged.items()}
     conclusion = _overall(judged, tested, identity, rule)
     matched = _only_matched(evidence, judged, rule, penalty=penalty)
+    same_numbers = _same_numbers(evidence, judged)
     reading = pattern_of(
         conclusion,
         judged,
@@ -89,6 +90,7 @@ def decide(
         stage=stage,
         alike_heads=len(evidence) < n_tests,
         matched=matched,
+        same_numbers=same_numbers,
     )
     share = _shared_share(judged, parameters)
     exactly = any(_exactly_shared(item, rule, penalty) for item in judged.values())
@@ -101,7 +103,7 @@ def decide(
     if ranked:  # one test, planned as such: it was not chosen from several
         best = by_controls[0]
         log10_p = best.log10_p
-    same_numbers = _same_numbers(evidence, judged) if contrasted else {}
+    same_numbers = same_numbers if contrasted else {}
     limits = {name: item.detection_limit for name, item in judged.items() if item.detection_limit is not None}
     return Verdict(
         conclusion=conclusion,
@@ -144,7 +146,7 @@ def decide(
                 contrasted=bool(by_layers),
                 units_in_part=_units_in_part(evidence),
                 in_part=is_part(judged),
-                matched=bool(matched),
+                matched=bool(matched) and not same_numbers,
             ),
             *extra_limitations,
         ),

@@ -4,7 +4,8 @@ What is compared along the residual stream (token tables, gains, what layers wri
 models use the same coordinates. What is compared along units (MLP units, value dimensions, experts) agrees
 only if one layer comes from the other. Coordinates without units are what a student of hidden states has.
 Units that were found again in another order are tested along the residual stream too, and are no proof of a
-copy either: what an MLP computes determines its units up to their order, so whoever learns it learns them.
+copy either: what an MLP computes determines its units up to their order, so whoever learns it learns them,
+and may change coordinates afterwards.
 """
 
 from __future__ import annotations
@@ -32,13 +33,15 @@ def pattern_of(
     stage: str,
     alike_heads: bool = False,
     matched: Collection[str] = (),
+    same_numbers: Collection[str] = (),
 ) -> Reading | None:
     """Name the pattern, or return None if it is none of these.
 
     Before the deep stage, layers and units were compared only with unchanged numbering, so tables or
     coordinates without units may also mean a copy whose layers were moved or whose units were reordered.
     `alike_heads`: heads were found again that are alike and not the same, and were not counted. `matched` are
-    components of which nothing is known but units and heads that were found again.
+    components of which nothing is known but units and heads that were found again, and `same_numbers` those
+    whose units hold exactly the other's numbers, which nobody learns.
     """
     tests = [test for test in evidence if isinstance(test, Tested)]
     if conclusion is Conclusion.NO_EVIDENCE:
@@ -52,9 +55,11 @@ def pattern_of(
         equal = {test.component for test in tests if test.reordered and EQUAL_VALUES in test.flags}
         if shared <= equal & _TABLES and silent & UNITS:
             return "tables-reordered"
-        found_again = matched and shared & BODY == {*matched} and shared & STREAM
-        exact = all(components[name].is_exact for name in matched)
-        return "units-found-again" if found_again and exact else None
+        if not matched or shared & BODY != {*matched} or same_numbers:
+            return None
+        if all(components[name].is_exact for name in matched):
+            return "units-found-again" if shared & STREAM else None
+        return "layers-found-again"
     if conclusion is not Conclusion.SHARED_PARTIAL:
         return None
     if shared == {"norms"}:

@@ -42,6 +42,7 @@ Reading = Literal[
     "coordinates-and-heads",
     "coordinates-so-far",
     "units-found-again",
+    "layers-found-again",
     "zeros-alone",
     "beginning-alone",
 ]
@@ -56,6 +57,7 @@ Reading = Literal[
 ``coordinates-and-heads``: the same, with heads that are alike: learned, or copied and trained on.
 ``coordinates-so-far``: coordinates without units, before moved layers and reordered units were looked for.
 ``units-found-again``: shared coordinates, and units in another order: copied, or learned block by block.
+``layers-found-again``: the same in other coordinates, which were learned from other layers or tokens.
 ``zeros-alone``: nothing is shared except the places of zeros.
 ``beginning-alone``: nothing is shared except what all layers of both models have in common.
 """

@@ -17,7 +17,7 @@ EXPLAINED: frozenset[Reading | None] = frozenset(
         *("norm-gains-only", "norm-gains-alone", "token-tables-only", "tables-so-far"),
         "tables-reordered",
         *("coordinates-only", "coordinates-and-heads", "coordinates-so-far"),
-        *("units-found-again", "zeros-alone", "beginning-alone"),
+        *("units-found-again", "layers-found-again", "zeros-alone", "beginning-alone"),
     }
 )
 """Readings whose summary says what they commonly mean."""
@@ -25,6 +25,8 @@ NEVER = 1.0
 """The effect of equal weights: from this detection limit on, no effect is found reliably."""
 GUESSED = say("limitation.guessed")
 """For comparisons with a model whose tensor names say nothing."""
+FOUND_AGAIN: frozenset[Reading | None] = frozenset({"units-found-again", "layers-found-again"})
+"""Readings of units that were copied or learned, and equal numbers tell which."""
 
 
 def limitations(
@@ -110,7 +112,7 @@ def headline(
     if conclusion is Conclusion.SHARED_REPARAMETRISED and reading is None:
         return say(f"headline.shared-{form}")
     if reading is not None and conclusion.related:
-        return say(f"headline.{reading}", amount=amount)
+        return say(f"headline.{_marked(reading, form)}", amount=amount, parts=parts)
     if conclusion is not Conclusion.SHARED_PARTIAL:
         return say(f"headline.{reading or conclusion.value}")
     partial = [item for item in components.values() if item.conclusion is Conclusion.SHARED_PARTIAL]
@@ -118,6 +120,12 @@ def headline(
     if partial and not silent and all(item.unfaced_base_layers for item in partial):
         return say("headline.base-has-more", amount=amount)
     return say("headline.shared-partial", parts=parts, amount=amount)
+
+
+def _marked(reading: Reading | None, form: str) -> str:
+    """Name the text of a reading: units found in other coordinates come with what that rests on."""
+    marked = reading == "layers-found-again" and form != "reparametrised"
+    return f"{reading}-{form}" if marked else str(reading)
 
 
 def _short_part(name: str, item: ComponentVerdict) -> Message:
@@ -212,8 +220,9 @@ def _verdict(
                 return _in_another_order(pair, components, same_numbers)
             form = "ranked" if ranked else "own-layers" if contrasted else "reparametrised"
             parts = tuple(_part(name, components[name]) for name in shared)
-            if reading == "units-found-again":
-                return _with_rest(say("summary.units-found-again", pair=pair, parts=parts), components)
+            if reading in FOUND_AGAIN:
+                again = say(f"summary.{_marked(reading, form)}", pair=pair, parts=parts)
+                return _with_rest(again, components)
             if reading is not None:
                 return say(f"summary.{reading}", pair=pair, parts=parts, rest=_named(rest))
             return _with_rest(say(f"summary.shared-{form}", pair=pair, parts=parts), components)
@@ -245,11 +254,18 @@ def retold_by_equality(
     every layer was compared. Only words change, and not those of a reading which says it too. That units may
     have been learned is not said any more: nobody learns equal numbers.
     """
-    untold = verdict.reading in (None, "units-found-again")
+    untold = verdict.reading is None or verdict.reading in FOUND_AGAIN
     if not same_numbers or not untold or verdict.conclusion is not Conclusion.SHARED_REPARAMETRISED:
         return verdict
-    if verdict.reading == "units-found-again":
-        told = headline(verdict.conclusion, None, verdict.components, share=verdict.shared_parameters)
+    if verdict.reading in FOUND_AGAIN:
+        told = headline(
+            verdict.conclusion,
+            None,
+            verdict.components,
+            share=verdict.shared_parameters,
+            ranked=verdict.basis == "rank",
+            contrasted=verdict.basis == "own-layers",
+        )
         left = tuple(item for item in verdict.limitations if item != say("limitation.learned"))
         verdict = replace(verdict, reading=None, headline=told, limitations=left)
     pair = say("summary.pair", candidate=candidate, base=base)

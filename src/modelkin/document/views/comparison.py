@@ -166,6 +166,8 @@ class _ComparisonBlocks:
             basis = "text.own_layers_meaning"
         elif verdict.reading == "units-found-again":
             basis = "meaning.units-found-again"
+        elif verdict.reading == "layers-found-again":
+            basis = "meaning.layers-found-again"
         return Card(
             headline=self.language.tell(verdict.headline),
             tone=tone(verdict.conclusion),
