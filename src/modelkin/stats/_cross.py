@@ -60,7 +60,7 @@ def _z_of_all(mine: Array, stacked: Array) -> npt.NDArray[np.float64]:
     """Return z of a block with each of many stacked ones: one product is the fastest."""
     n = len(mine)
     similarity = (stacked @ mine.T).reshape(-1, n, n)
-    sigma = np.sqrt(np.einsum("kij,kij->k", similarity, similarity, dtype=np.float64) / (n - 1))
+    sigma = np.array([float(np.linalg.norm(block)) for block in similarity]) / math.sqrt(n - 1)
     traces = np.trace(similarity, axis1=1, axis2=2, dtype=np.float64)
     return np.asarray(np.where(sigma > 0.0, traces / np.where(sigma > 0.0, sigma, 1.0), math.nan))
 

@@ -60,6 +60,8 @@ class Remembered:
     _scores: dict[tuple[int, int], float] = field(default_factory=dict)
     _glances: dict[tuple[int, int], float] = field(default_factory=dict)
     _squared: dict[tuple[int, int], float] = field(default_factory=dict)
+    _squares: dict[tuple[int, int], float] = field(default_factory=dict)
+    _sizes: dict[tuple[int, int], float] = field(default_factory=dict)
 
     def directions(self, rows: Array) -> Array:
         """Return units of norm 1 without their mean."""
@@ -86,12 +88,18 @@ class Remembered:
 
     def square(self, one: Array, two: Array) -> float:
         """Return the mean squared product of units of the same number."""
-        products = np.einsum("ij,ij->i", self.directions(one), self.directions(two), dtype=np.float64)
-        return float(np.mean(np.square(products)))
+        known = self.directions(one), self.directions(two)
+        if (id(one), id(two)) not in self._squares:
+            products = np.einsum("ij,ij->i", *known)
+            self._squares[id(one), id(two)] = float(np.mean(np.square(products, dtype=np.float64)))
+        return self._squares[id(one), id(two)]
 
     def size(self, one: Array, two: Array) -> float:
         """Return how much two layers agree or disagree as a whole."""
-        return abs(float(np.vdot(self.directions(one), self.directions(two))))
+        known = self.directions(one), self.directions(two)
+        if (id(one), id(two)) not in self._sizes:
+            self._sizes[id(one), id(two)] = abs(float(np.vdot(*known)))
+        return self._sizes[id(one), id(two)]
 
     def squared_z(self, one: Array, two: Array) -> float:
         """Return the z of two layers whose units have arbitrary signs."""
@@ -275,7 +283,8 @@ def _some(candidate: Array, n_rows: int) -> Array:
 
 def _squares(some: Array, base: Array) -> Array:
     """Return the sums of squares of some rows of the similarity."""
-    return np.asarray(np.square(some @ base.T, dtype=np.float64).sum(axis=1))
+    similarity = some @ base.T
+    return np.asarray(np.einsum("ij,ij->i", similarity, similarity), dtype=np.float64)
 
 
 def _equal(one: Array, two: Array) -> bool:
