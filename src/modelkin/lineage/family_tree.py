@@ -40,8 +40,9 @@ _NO_TREE = 0.1
 _FEW_ZEROS = 0.05
 """Share of zeros from which a model counts as pruned; trained weights have next to none."""
 _APART = 0.8
-"""Cosine of two changes, seen from a member, from which they begin with its own branch. Fine-tunes of the zoo on
-similar data have 0.56 seen from their base, 0.69 if they are permuted, and 0.89 seen from its low-rank update."""
+"""Cosine of two changes, seen from a member, from which they begin with its own branch. Fine-tunes of the
+zoo on similar data have 0.56 seen from their base, 0.69 if they are permuted, and 0.89 seen from its low-rank
+update."""
 _FEWEST_JOINED = 2
 """Members of a tree of distances."""
 _STRANGE = 1.8
