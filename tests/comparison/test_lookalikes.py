@@ -10,7 +10,7 @@ import pytest
 from tests.comparison.common_recipes import EXPERT_TREATMENTS, TREATMENTS, public_bases, public_projections
 from tests.places import LOOKALIKES, ZOO
 from tests.scale.lifelike import GROWN
-from tests.support.amount import marked
+from tests.support.amount import every, marked
 
 import modelkin as mk
 from modelkin.casework.lab import derive, load_zoo
@@ -204,7 +204,7 @@ ADAPTERS = {
 }
 
 
-@pytest.mark.parametrize("adapters", ADAPTERS)
+@pytest.mark.parametrize("adapters", every(3, ADAPTERS))
 @pytest.mark.parametrize("size", ["width 256", pytest.param("width 1,024", marks=pytest.mark.more)])
 @DEPTHS
 def test_adapters_between_public_random_matrices_are_told_as_a_common_start(

@@ -45,7 +45,7 @@ def chosen() -> list[Relation]:
 
 
 DRAWN = [relation.name for relation in chosen()]
-NOW = DRAWN[::3]
+NOW = DRAWN[::6]
 ROWS = marked(relations(), lambda relation: relation.name in NOW, lambda relation: relation.name in DRAWN)
 
 

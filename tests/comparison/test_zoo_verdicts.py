@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from tests.comparison.zoo_pairs import derived_pairs, members
 from tests.places import ZOO
+from tests.support.amount import every
 
 import modelkin as mk
 from modelkin.casework.lab.checkpoint import Checkpoint
@@ -43,7 +44,7 @@ def compared(candidate, base, **options):
     )
 
 
-@pytest.mark.parametrize(("child", "parent", "relation"), derived_pairs())
+@pytest.mark.parametrize(("child", "parent", "relation"), every(2, derived_pairs()))
 def test_a_child_is_recognised_with_the_parts_it_kept(child, parent, relation):
     verdict = compared(child, parent).verdict
     if relation in LIMITED:

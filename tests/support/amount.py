@@ -23,3 +23,16 @@ def marked(
         return pytest.param(row, marks=pytest.mark.more if more and more(row) else pytest.mark.scale)
 
     return [one(row) for row in rows]
+
+
+def every(n: int, rows: Iterable[object]) -> list[object]:
+    """Return all rows as parameters: every `n`th, from the first, for `make test`, the rest for `make test-more`.
+
+    A tuple is one row of several parameters.
+    """
+
+    def later(row: object) -> object:
+        values = row if isinstance(row, tuple) else (row,)
+        return pytest.param(*values, marks=pytest.mark.more)
+
+    return [row if number % n == 0 else later(row) for number, row in enumerate(rows)]
