@@ -137,6 +137,7 @@ def release():
     return module
 
 
+@pytest.mark.more
 def test_a_release_is_the_same_whenever_it_is_built(release, tmp_path):
     pytest.importorskip("hatchling", reason="part of the extra `test`: make test installs it")
     first, second = (release.built(tmp_path / name) for name in ("first", "second"))

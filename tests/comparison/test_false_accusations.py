@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from tests.places import ZOO
 from tests.support import LlamaShape, llama_config, llama_tensors
+from tests.support.amount import every
 
 import modelkin as mk
 from modelkin.casework.lab import derive, load_zoo
@@ -109,7 +110,7 @@ def random_llama(seed, *, layers, repeated=False, hidden=64):
     )
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", every(3, range(6)))
 def test_layers_that_both_models_repeat_are_not_counted_as_many(seed):
     once = mk.compare(
         candidate=random_llama(2 * seed, layers=1), base=random_llama(2 * seed + 1, layers=1)

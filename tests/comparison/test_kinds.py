@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from tests.comparison.disguises import disguised, zoo_model
 from tests.comparison.kinds import KindRow, kind_rows
-from tests.support.amount import marked
+from tests.support.amount import every, marked
 
 import modelkin as mk
 from modelkin.casework.lab import derive
@@ -293,7 +293,7 @@ def test_layers_that_face_none_are_subtracted_by_their_number():
 
 
 @pytest.mark.parametrize(
-    "name", ["gpt2: int4", "llama: int8", "llama: adapter-4", "qwen2: noise-10%", "qwen2: tuned"]
+    "name", every(3, ["gpt2: int4", "llama: int8", "llama: adapter-4", "qwen2: noise-10%", "qwen2: tuned"])
 )
 def test_what_was_done_is_said_of_f16_against_bf16(name):
     row = named(name)

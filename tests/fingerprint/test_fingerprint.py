@@ -15,6 +15,7 @@ from tests.comparison.test_masks import is_gain, masked
 from tests.places import LOOKALIKES, ZOO
 from tests.scale.lifelike import GROWN
 from tests.support import HubServer, LlamaShape, llama_files, virtual_llama
+from tests.support.amount import every
 
 import modelkin as mk
 from modelkin.casework.lab import derive
@@ -297,7 +298,7 @@ def rows_of(model: Checkpoint) -> FingerprintRows:
     return FingerprintRows(of_files(model.files("F32")))
 
 
-@pytest.mark.parametrize("adapters", ADAPTERS)
+@pytest.mark.parametrize("adapters", every(3, ADAPTERS))
 def test_adapters_between_public_random_matrices_are_no_finding(adapters, monkeypatch):
     models = [rows_of(ADAPTERS[adapters](lifelike(seed))) for seed in range(6)]
 

@@ -343,6 +343,7 @@ def test_tables_of_four_models_with_long_names_say_what_each_row_is(width):
         ]
 
 
+@pytest.mark.more
 def test_details_of_methods_are_told_in_words():
     parents = [(loaded(LIGHT), 0.5), (loaded(HEAVY), 0.5)]
     made = derive.merge_dare(loaded("base"), parents, dropped=0.5, rng=np.random.default_rng(1))

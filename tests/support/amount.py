@@ -26,7 +26,7 @@ def marked(
 
 
 def every(n: int, rows: Iterable[object]) -> list[object]:
-    """Return all rows as parameters: every `n`th, from the first, for `make test`, the rest for `make test-more`.
+    """Return all rows as parameters: every `n`th is for `make test`, the others for `make test-more`.
 
     A tuple is one row of several parameters.
     """
