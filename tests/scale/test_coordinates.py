@@ -16,9 +16,7 @@ pytestmark = pytest.mark.timeout(1_800)
 ROWS = [(kind, width) for kind in KINDS for width in SIZES]
 
 
-@pytest.mark.parametrize(
-    "row", marked(ROWS, lambda row: row == ("tokens, experts", 256), lambda row: row[1] == 256), ids=str
-)
+@pytest.mark.parametrize("row", marked(ROWS, lambda _: False, lambda row: row[1] == 256), ids=str)
 def test_what_was_drawn_is_not_found_where_coordinates_are_known(row):
     assert measure(*row)["problems"] == []
 
