@@ -13,7 +13,7 @@ from ._result import AxisTest, NotTestable
 from ._swap import SwapTest, log10_sign_bound, swap_test
 from ._tails import log10_normal_tail, normal_quantile
 from ._traces import trace_test
-from ._units import MIN_UNITS, finite_or_zero, joint_features
+from ._units import MIN_UNITS, finite_or_zero, joint_features, row_norms
 from .matching import log10_increasing_bound, longest_increasing
 
 __all__ = [
@@ -45,6 +45,7 @@ __all__ = [
     "needed_z",
     "normal_quantile",
     "positive_share",
+    "row_norms",
     "swap_test",
     "trace_test",
 ]

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from modelkin.architecture import Role
 from modelkin.comparison.alignment import LayerMap, layer_map
 from modelkin.message import Message, say
-from modelkin.stats import cross_z
+from modelkin.stats import cross_z, finite_or_zero
 from modelkin.tensors import Array
 
 from ._interface import Findings, Method, Pair, Part, Planned, Probe, Side
@@ -190,7 +190,7 @@ def _products(rows: Array, split: _Split) -> Array:
     Columns are scaled to norm 1 first: what a unit writes can be scaled at will if what it reads is scaled
     back. The norm is over a set of dimensions and does not depend on their order.
     """
-    values = np.nan_to_num(np.asarray(rows, dtype=np.float32), posinf=0.0, neginf=0.0)
+    values = finite_or_zero(np.asarray(rows, dtype=np.float32))
     norms = np.linalg.norm(values, axis=0)
     values = np.asarray(values / np.where(norms > 0, norms, 1.0), dtype=np.float32)
     return np.asarray(values[split.described] @ values[split.features].T, dtype=np.float32)

@@ -19,7 +19,7 @@ from itertools import combinations
 import numpy as np
 
 from modelkin.message import say
-from modelkin.stats import joint_z, log10_sign_bound
+from modelkin.stats import finite_or_zero, joint_z, log10_sign_bound, row_norms
 from modelkin.tensors import Array
 
 from ._result import Tested
@@ -61,7 +61,7 @@ class Remembered:
     _glances: dict[tuple[int, int], float] = field(default_factory=dict)
     _squared: dict[tuple[int, int], float] = field(default_factory=dict)
     _squares: dict[tuple[int, int], float] = field(default_factory=dict)
-    _sizes: dict[tuple[int, int], float] = field(default_factory=dict)
+    _products: dict[tuple[int, int], float] = field(default_factory=dict)
 
     def directions(self, rows: Array) -> Array:
         """Return units of norm 1 without their mean."""
@@ -73,7 +73,7 @@ class Remembered:
         """Return the rough z of the directions of two layers."""
         known = self.directions(one), self.directions(two)
         if (id(one), id(two)) not in self._scores:
-            self._scores[id(one), id(two)] = rough_z(*known)
+            self._scores[id(one), id(two)] = rough_z(*known, product=self.product(one, two))
         return self._scores[id(one), id(two)]
 
     def glance(self, one: Array, two: Array, *, beside: Sequence[Array]) -> float:
@@ -82,7 +82,9 @@ class Remembered:
         Layers `beside` the first, itself included, are looked at together: one product is the fastest.
         """
         if (id(one), id(two)) not in self._glances:
-            found = glanced_z([self.directions(rows) for rows in beside], self.directions(two))
+            layers = [self.directions(rows) for rows in beside]
+            products = [self.product(rows, two) for rows in beside]
+            found = glanced_z(layers, self.directions(two), products=products)
             self._glances |= {(id(rows), id(two)): z for rows, z in zip(beside, found, strict=True)}
         return self._glances[id(one), id(two)]
 
@@ -96,10 +98,14 @@ class Remembered:
 
     def size(self, one: Array, two: Array) -> float:
         """Return how much two layers agree or disagree as a whole."""
+        return abs(self.product(one, two))
+
+    def product(self, one: Array, two: Array) -> float:
+        """Return the sum of products of units of the same number; each reads both layers whole."""
         known = self.directions(one), self.directions(two)
-        if (id(one), id(two)) not in self._sizes:
-            self._sizes[id(one), id(two)] = abs(float(np.vdot(*known)))
-        return self._sizes[id(one), id(two)]
+        if (id(one), id(two)) not in self._products:
+            self._products[id(one), id(two)] = float(np.vdot(*known))
+        return self._products[id(one), id(two)]
 
     def squared_z(self, one: Array, two: Array) -> float:
         """Return the z of two layers whose units have arbitrary signs."""
@@ -234,28 +240,36 @@ def beside_beginning(test: Tested, left: CommonBeginning, *, chosen_from: int) -
 
 def directions(rows: Array) -> Array:
     """Return units of norm 1 without their mean."""
-    values = np.nan_to_num(np.asarray(rows, dtype=np.float32), posinf=0.0, neginf=0.0)
-    norms = np.sqrt(np.einsum("ij,ij->i", values, values, dtype=np.float64))
-    units = np.asarray(values / np.where(norms > 0.0, norms, 1.0)[:, None], dtype=np.float32)
-    return np.asarray(units - units.mean(axis=0), dtype=np.float32)
+    values = finite_or_zero(np.asarray(rows, dtype=np.float32))
+    norms = row_norms(values)
+    units = np.asarray(values / np.where(norms > 0.0, norms, 1.0).astype(np.float32)[:, None])
+    units -= units.mean(axis=0)
+    return units
 
 
-def rough_z(candidate: Array, base: Array) -> float:
-    """Return the z of the test on an axis, its spread estimated from some of the units."""
+def rough_z(candidate: Array, base: Array, *, product: float | None = None) -> float:
+    """Return the z of the test on an axis, its spread estimated from some of the units.
+
+    The product of all of them need not be computed again if it is known.
+    """
     squares = float(_squares(_some(candidate, _SIGMA_ROWS), base).mean()) * len(candidate)
-    return _z(candidate, base, squares) if squares > 0.0 else 0.0
+    product = float(np.vdot(candidate, base)) if product is None else product
+    return _z(product, len(candidate), squares) if squares > 0.0 else 0.0
 
 
-def glanced_z(candidates: Sequence[Array], base: Array) -> list[float]:
+def glanced_z(
+    candidates: Sequence[Array], base: Array, *, products: Sequence[float] | None = None
+) -> list[float]:
     """Return about the same of each of some layers with one, too large rather than too small.
 
     The median leaves out the few units that agree with everything, which would hide the others.
     """
+    products = [float(np.vdot(rows, base)) for rows in candidates] if products is None else products
     some = np.concatenate([_some(rows, _GLANCED_ROWS) for rows in candidates])
     squares = np.median(_squares(some, base).reshape(len(candidates), -1), axis=1) * len(base)
     return [
-        _z(rows, base, found) if found > 0.0 else math.inf
-        for rows, found in zip(candidates, squares.tolist(), strict=True)
+        _z(product, len(base), found) if found > 0.0 else math.inf
+        for product, found in zip(products, squares.tolist(), strict=True)
     ]
 
 
@@ -273,8 +287,8 @@ def squared_z(candidate: Array, base: Array) -> float:
     return float(np.trace(similarity)) * math.sqrt(len(candidate) - 1) / spread if spread > 0.0 else 0.0
 
 
-def _z(candidate: Array, base: Array, squares: float) -> float:
-    return float(np.vdot(candidate, base)) / math.sqrt(squares / max(1, len(candidate) - 1))
+def _z(product: float, n_units: int, squares: float) -> float:
+    return product / math.sqrt(squares / max(1, n_units - 1))
 
 
 def _some(candidate: Array, n_rows: int) -> Array:
