@@ -26,6 +26,8 @@ MAX_ENUMERATED_UNITS = 8
 _FOURIER_GAIN = 12
 # Numbers transformed at once: two megabytes.
 _FOURIER_NUMBERS = 1 << 18
+# Numbers of reordered blocks held at once: half a megabyte stays in the cache.
+_TAKEN_NUMBERS = 1 << 17
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,8 +42,9 @@ class PermutationPart:
 def draw_orders(n_units: int, *, n_permutations: int, rng: np.random.Generator) -> npt.NDArray[np.intp]:
     """Return the stored order and enough random ones to give `n_permutations` or more with their shifts."""
     n_orders = math.ceil((n_permutations + 1) / n_units)
-    stored = np.arange(n_units)
-    return np.array([stored, *(rng.permutation(n_units) for _ in range(n_orders - 1))], dtype=np.intp)
+    orders = np.tile(np.arange(n_units, dtype=np.intp), (n_orders, 1))
+    rng.permuted(orders[1:], axis=1, out=orders[1:])
+    return orders
 
 
 class ShiftSums:
@@ -60,15 +63,19 @@ class ShiftSums:
         if not self._by_blocks:
             return
         height, n = block.shape
-        wide = np.empty((height, n + height), dtype=block.dtype)
+        # Orders of few units are taken together: the call costs more than the numbers.
+        step = min(len(self._orders), max(1, _TAKEN_NUMBERS // (height * (n + height))))
+        wide = np.empty((height, step, n + height), dtype=block.dtype)
         # Row k of the view begins k columns later, so that its columns are the diagonals.
-        strides = (wide.strides[0] + wide.itemsize, wide.itemsize)
-        diagonals = np.lib.stride_tricks.as_strided(wide, (height, n), strides, writeable=False)
+        strides = (wide.strides[0] + wide.itemsize, wide.strides[1], wide.itemsize)
+        diagonals = np.lib.stride_tricks.as_strided(wide, (height, step, n), strides, writeable=False)
         found = np.empty(self.sums.shape, dtype=block.dtype)
-        for sums, order in zip(found, self._orders, strict=True):
-            np.take(block, order, axis=1, out=wide[:, :n], mode="clip")
-            wide[:, n:] = wide[:, :height]
-            diagonals.sum(axis=0, out=sums)
+        for start in range(0, len(self._orders), step):
+            orders = self._orders[start : start + step]
+            some = wide[:, : len(orders)]
+            np.take(block, orders, axis=1, out=some[:, :, :n], mode="clip")
+            some[:, :, n:] = some[:, :, :height]
+            diagonals[:, : len(orders)].sum(axis=0, out=found[start : start + step])
         self.sums += np.roll(found, -rows.start, axis=1)
 
     def _by_fourier(self, similarity: Similarity) -> None:

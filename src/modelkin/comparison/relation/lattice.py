@@ -5,20 +5,23 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
+from functools import cache, cached_property
 from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
 Floats = npt.NDArray[np.float32]
+Doubles = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.intp]
 Steps = Callable[[Floats], Floats]
 Levels = Literal["symmetric", "asymmetric", "table", "float"]
 
 _SMALLEST_GROUP, _LARGEST_GROUP = 8, 2048
 """Group sizes in which numbers of a line may share levels, besides a whole line; no tool uses others."""
+_FEWEST_LEVELS = 3
+"""Distinct numbers that have a spacing to speak of."""
 _SMALL_GROUP, _SMALL_BITS = 16, 6
 """In groups smaller than this, only up to this many bits are searched for. By chance all of eight numbers are
 near some levels in one of 200 groups, of BF16 in one of 20, and 22 of 24 groups have to be: none of 3,301
@@ -126,32 +129,34 @@ def _scaled_floats(lines: _LineGroups) -> Lattice | None:
 def _found(lines: _LineGroups, steps: Steps, *, tables: bool) -> Lattice | None:
     for size in group_sizes(lines.values.shape[1]):
         groups = lines.groups(size)
-        told, missed = [], 0
-        for numbers in groups:
-            found = _table(numbers) if tables else _levels(numbers, steps)
-            told += [] if found is None else [found]
-            missed += found is None
-            if missed > (1 - _NEARLY_ALL) * len(groups):
-                break  # usually after three groups: plain weights cost next to nothing
-        else:
-            if not told:
-                continue
-            bits = statistics.mode(bits for bits, _ in told)
-            kinds = [kind for _, kind in told]
-            common: Levels = max(("symmetric", "asymmetric", "table"), key=kinds.count)
-            # A single group may happen to be symmetric about zero.
-            if common == "symmetric" and kinds.count("asymmetric") > _UNEVEN * len(kinds):
-                common = "asymmetric"
-            return Lattice(bits=bits, group=size, levels=common, share=len(told) / len(groups))
+        missed = int((1 - _NEARLY_ALL) * len(groups))  # groups that may be off levels
+        told: list[tuple[int, Levels]] = []
+        # As many as may miss, and one: plain weights, of which these all miss, cost next to nothing.
+        for some in (groups[: missed + 1], groups[missed + 1 :]):
+            found = _tables(some) if tables else _levels(some, steps)
+            told += [one for one in found if one is not None]
+            missed -= sum(one is None for one in found)
+            if missed < 0:
+                break
+        if missed < 0 or not told:
+            continue
+        bits = statistics.mode(bits for bits, _ in told)
+        kinds = [kind for _, kind in told]
+        common: Levels = max(("symmetric", "asymmetric", "table"), key=kinds.count)
+        # A single group may happen to be symmetric about zero.
+        if common == "symmetric" and kinds.count("asymmetric") > _UNEVEN * len(kinds):
+            common = "asymmetric"
+        return Lattice(bits=bits, group=size, levels=common, share=len(told) / len(groups))
     return None
 
 
-def group_sizes(width: int) -> list[int]:
+@cache
+def group_sizes(width: int) -> tuple[int, ...]:
     """Return how many neighbours may share their levels, a whole line first: the largest that fits counts."""
     most = min(width - 1, _LARGEST_GROUP)
     parts = {size for size in range(_SMALLEST_GROUP, most + 1) if width % size == 0}
     parts |= {size for size in _UNEVEN_GROUPS if size <= most}
-    return [size for size in (width, *sorted(parts, reverse=True)) if size >= _SMALLEST_GROUP]
+    return tuple(size for size in (width, *sorted(parts, reverse=True)) if size >= _SMALLEST_GROUP)
 
 
 def level_steps(values: Floats, lattice: Lattice) -> Floats:
@@ -211,75 +216,141 @@ class _LineGroups:
         return np.asarray(np.count_nonzero(runs, axis=2))
 
 
-def _levels(numbers: Floats, steps: Steps) -> tuple[int, Levels] | None:
-    """Return bits and kind of the evenly spaced levels of one group, or None."""
-    held = np.unique(numbers)
-    if len(held) < 3:
-        return None
-    distinct, width = held.astype(np.float64), steps(held).astype(np.float64)
-    low, high = float(distinct[0]), float(distinct[-1])
-    reach = max(abs(low), abs(high))
-    most = _MOST_BITS if len(numbers) >= _SMALL_GROUP else _SMALL_BITS
-    ways: list[tuple[int, Levels, float, float]] = []
-    for bits in range(2, most + 1):
-        if len(distinct) <= 2**bits:
-            ways += [
-                (bits, "symmetric", reach / max(1, 2 ** (bits - 1) - 1), 0.0),
-                (bits, "symmetric", reach / 2 ** (bits - 1), 0.0),
-                (bits, "asymmetric", (high - low) / (2**bits - 1), low),
-            ]
-    if ways:
-        on_levels = _on_levels(distinct, width, [way[2] for way in ways], [way[3] for way in ways])
-        if on_levels.any():
-            bits, kind, _, _ = ways[int(np.argmax(on_levels))]
-            return bits, kind
-    if step := _common_step(distinct, width):
-        count = round((high - low) / step) + 1
-        if count <= 2**most and _on_levels(distinct, width, [step], [low])[0]:
-            bits = max(2, math.ceil(math.log2(count)))
-            return bits, "asymmetric"
-    return None
+def _levels(groups: Sequence[Floats], steps: Steps) -> list[tuple[int, Levels] | None]:
+    """Return bits and kind of the evenly spaced levels of each group, or None; groups are of one size."""
+    found: list[tuple[int, Levels] | None] = [None] * len(groups)
+    if not groups:
+        return found
+    # All groups at once: the calls cost far more than the numbers.
+    held = _Sorted.of(groups, steps)
+    most = _MOST_BITS if len(groups[0]) >= _SMALL_GROUP else _SMALL_BITS
+    ways = _Ways.of(held, most)
+    for at in np.flatnonzero(_on_levels(held, ways))[::-1].tolist():  # the first way of a group is kept
+        found[ways.groups[at]] = ways.told[at]
+    rest = [at for at, one in enumerate(found) if one is None and held.n_distinct[at] >= _FEWEST_LEVELS]
+    for at, told in zip(rest, _commonly_spaced(held.some(rest), most), strict=True):
+        found[at] = told
+    return found
+
+
+def _tables(groups: Sequence[Floats]) -> list[tuple[int, Levels] | None]:
+    """Return the bits of groups that have few values, however they are spaced."""
+    return [_table(numbers) for numbers in groups]
 
 
 def _table(numbers: Floats) -> tuple[int, Levels] | None:
-    """Return the bits of a group that has few values, however they are spaced."""
+    if len(numbers) < _TABLE_FEWEST:
+        return None
     count = len(np.unique(numbers))
     fewest, most = _TABLE_VALUES
-    if len(numbers) < _TABLE_FEWEST or 2 * count > len(numbers) or not fewest <= count <= most:
+    if 2 * count > len(numbers) or not fewest <= count <= most:
         return None
     return max(2, math.ceil(math.log2(count))), "table"
 
 
-def _common_step(distinct: npt.NDArray[np.float64], width: npt.NDArray[np.float64]) -> float | None:
-    """Return the smallest distance between two numbers that is not due to storage."""
-    gaps = np.diff(distinct)
-    real = gaps[gaps > 2 * np.maximum(width[1:], width[:-1])]
-    if not len(real):
-        return None
-    near = real[real < _ONE_STEP * real.min()]
-    return float(np.mean(near))
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Sorted:
+    """Groups of one size, a row each, in ascending order."""
+
+    numbers: Doubles
+    widths: Doubles
+    """Distance of the next number that can be stored."""
+    first: npt.NDArray[np.bool_]
+    """Whether a number is not equal to the one before it."""
+    n_distinct: Counts
+
+    @classmethod
+    def of(cls, groups: Sequence[Floats], steps: Steps) -> _Sorted:
+        numbers = np.sort(np.stack(groups), axis=1)
+        first = np.ones(numbers.shape, np.bool_)
+        np.not_equal(numbers[:, 1:], numbers[:, :-1], out=first[:, 1:])
+        return cls(
+            numbers=numbers.astype(np.float64),
+            widths=steps(numbers).astype(np.float64),
+            first=first,
+            n_distinct=np.count_nonzero(first, axis=1),
+        )
+
+    def some(self, at: Sequence[int] | Counts) -> _Sorted:
+        """Return some of the groups, each as often as it is named."""
+        return _Sorted(
+            numbers=self.numbers[at],
+            widths=self.widths[at],
+            first=self.first[at],
+            n_distinct=self.n_distinct[at],
+        )
 
 
-def _on_levels(
-    distinct: npt.NDArray[np.float64],
-    width: npt.NDArray[np.float64],
-    steps: Sequence[float],
-    origins: Sequence[float],
-) -> npt.NDArray[np.bool_]:
-    """Say for each step and origin whether nearly all numbers lie on levels; all at once is much faster."""
-    step = np.array(steps)[:, None]
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Ways:
+    """Levels that groups might lie on: of which group, what they would be called, and where they are."""
+
+    groups: list[int] = field(default_factory=list)
+    told: list[tuple[int, Levels]] = field(default_factory=list)
+    steps: list[float] = field(default_factory=list)
+    origins: list[float] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, held: _Sorted, most: int) -> _Ways:
+        """Return those whose outermost levels are the outermost numbers, up to so many bits."""
+        ways = cls()
+        for at, n_distinct in enumerate(held.n_distinct.tolist()):
+            low, high = float(held.numbers[at, 0]), float(held.numbers[at, -1])
+            reach = max(abs(low), abs(high))
+            for bits in range(2, most + 1) if n_distinct >= _FEWEST_LEVELS else ():
+                if n_distinct <= 2**bits:
+                    ways.add(at, (bits, "symmetric"), reach / max(1, 2 ** (bits - 1) - 1), 0.0)
+                    ways.add(at, (bits, "symmetric"), reach / 2 ** (bits - 1), 0.0)
+                    ways.add(at, (bits, "asymmetric"), (high - low) / (2**bits - 1), low)
+        return ways
+
+    def add(self, group: int, told: tuple[int, Levels], step: float, origin: float) -> None:
+        """Add one."""
+        self.groups.append(group)
+        self.told.append(told)
+        self.steps.append(step)
+        self.origins.append(origin)
+
+
+def _commonly_spaced(held: _Sorted, most: int) -> list[tuple[int, Levels] | None]:
+    """Return bits of groups whose numbers are multiples of their smallest distance not due to storage."""
+    found: list[tuple[int, Levels] | None] = [None] * len(held.numbers)
+    gaps = np.diff(held.numbers, axis=1)
+    real = gaps > 2 * np.maximum(held.widths[:, 1:], held.widths[:, :-1])
+    least = np.min(gaps, axis=1, initial=np.inf, where=real)
+    reach = held.numbers[:, -1] - held.numbers[:, 0]
+    # Otherwise too many steps lie between the outermost numbers, as in nearly all plain weights.
+    few = np.isfinite(least) & (reach < _ONE_STEP * least * 2**most)
+    ways = _Ways()
+    for at in np.flatnonzero(few).tolist():
+        step = float(np.mean(gaps[at][real[at] & (gaps[at] < _ONE_STEP * least[at])]))
+        low, high = float(held.numbers[at, 0]), float(held.numbers[at, -1])
+        count = round((high - low) / step) + 1
+        if count <= 2**most:
+            ways.add(at, (max(2, math.ceil(math.log2(count))), "asymmetric"), step, low)
+    for at in np.flatnonzero(_on_levels(held, ways)).tolist():
+        found[ways.groups[at]] = ways.told[at]
+    return found
+
+
+def _on_levels(held: _Sorted, ways: _Ways) -> npt.NDArray[np.bool_]:
+    """Say for each way whether nearly all distinct numbers of its group lie on levels."""
+    if not ways.groups:
+        return np.zeros(0, np.bool_)
+    some = held.some(ways.groups)
+    step, origin = np.array(ways.steps)[:, None], np.array(ways.origins)[:, None]
     possible = step[:, 0] > 0
     step = np.where(step > 0, step, 1.0)
-    telling = width < _RESOLVED * step
+    telling = some.first & (some.widths < _RESOLVED * step)
     n_telling = np.count_nonzero(telling, axis=1)
-    possible &= (n_telling >= min(_FEWEST_TELLING, _MOST_RESOLVED * len(distinct))) & (n_telling > 0)
-    values = np.where(telling, distinct - np.array(origins)[:, None], 0.0)
+    possible &= (n_telling >= np.minimum(_FEWEST_TELLING, _MOST_RESOLVED * some.n_distinct)) & (n_telling > 0)
+    values = np.where(telling, some.numbers - origin, 0.0)
     for _ in range(2):  # the extremes were rounded in storage: the step is refitted from all
         places = np.round(values / step)
         square = np.einsum("ij,ij->i", places, places)[:, None]
         fitted = np.einsum("ij,ij->i", places, values)[:, None]
         step = np.where(square > 0, fitted / np.where(square > 0, square, 1.0), step)
     off = np.abs(values - np.round(values / step) * step)
-    near = (off <= _ON_LEVEL * step + width / 2) & telling
+    near = (off <= _ON_LEVEL * step + some.widths / 2) & telling
     share = np.count_nonzero(near, axis=1) / np.maximum(n_telling, 1)
     return np.asarray(possible & (share >= _ALL_ON_LEVELS))
