@@ -79,6 +79,7 @@ def test_the_table_of_published_weights_is_that_of_the_facts():
     assert not any(fact["related"] for fact in facts.values() if scale_real.is_stranger(fact["key"]))
 
 
+@pytest.mark.more
 def test_the_tables_of_kinds_are_those_of_the_facts():
     facts = {fact["name"]: fact for fact in json.loads(kinds.FACTS.read_text())}
     text = kinds.PAGE.read_text()

@@ -94,6 +94,7 @@ def says_a_sentence(call: ast.Call) -> bool:
     return False
 
 
+@pytest.mark.more
 def test_every_error_says_a_message_and_none_a_sentence():
     """A report in another language would quote the sentence: say a code, and tell it in both languages."""
     names, n_raised, wrong = {each.__name__ for each in ALL}, 0, []

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.places import DOCS, ROOT
+from tests.support.amount import every
 
 from modelkin.casework.story import COMMANDS
 
@@ -31,7 +32,7 @@ def commands(page: Path) -> list[tuple[str, int]]:
     return found
 
 
-@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize("name", every(len(PAGES), PAGES))
 def test_every_command_runs_as_it_is_printed(name, run, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     printed = commands(PAGES[name])
@@ -47,7 +48,7 @@ def test_every_command_runs_as_it_is_printed(name, run, tmp_path, monkeypatch):
         assert ("error: " in err) == (expected > 1), err
 
 
-@pytest.mark.parametrize("name", ["README", "tutorial"])
+@pytest.mark.parametrize("name", every(2, ["README", "tutorial"]))
 def test_every_line_of_python_runs_as_it_is_printed(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     scope: dict[str, object] = {}
@@ -70,6 +71,7 @@ def test_no_command_of_these_pages_needs_a_network():
             assert all(word.startswith(("demo:", "zoo/")) for word in named), command
 
 
+@pytest.mark.more
 def test_the_demo_ends_with_commands_that_run(run, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     code, out, _ = run("demo", "--quiet")

@@ -474,6 +474,7 @@ def test_an_unusable_number_is_noted(value, shown):
     assert architecture.family == "llama"
 
 
+@pytest.mark.more
 def test_a_hundred_thousand_tensors():
     config, shapes = recorded("glm4_moe")
     assert config is not None

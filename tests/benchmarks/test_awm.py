@@ -212,6 +212,7 @@ def case_of(*controls: str) -> awm_cases.Case:
     )
 
 
+@pytest.mark.more
 def test_modelkin_answers_from_files_in_memory():
     verdict = awm_own.modelkin_verdict("standard")
     assert verdict(case_of(), model("finetune-light"), model("base")) is True

@@ -280,6 +280,7 @@ def test_answers_of_another_limit_are_made_again(tmp_path, table):
     assert second.rows[0].score is not None
 
 
+@pytest.mark.more
 def test_side_by_side_gives_the_same_numbers(tmp_path, table):
     pairs = read_pairs(table)
     one = run_bench(pairs, tmp_path / "one", BenchOptions(methods=CHEAP, side_by_side=1))
@@ -299,6 +300,7 @@ def test_pairs_beyond_the_budget_wait_for_the_next_run(tmp_path, table):
     assert second.unavailable == ()
 
 
+@pytest.mark.more
 def test_what_relatives_take_beyond_their_price_is_counted(tmp_path, table):
     """Weights of relatives are subtracted, which is not known before they are found."""
     pairs = read_pairs(table)[:1]

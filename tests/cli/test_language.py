@@ -41,6 +41,7 @@ def test_a_comparison_is_told_in_korean(run, monkeypatch):
     assert "No evidence of a common origin" in asked
 
 
+@pytest.mark.more
 def test_the_demo_is_told_in_korean_and_its_record_is_not(run):
     _, told, _ = run("demo", "--lang", "ko")
     assert "복사본처럼 보이는 두 남남" in told

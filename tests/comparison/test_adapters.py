@@ -30,6 +30,7 @@ def test_an_adapter_on_its_base_is_a_low_rank_change_of_it():
     assert mk.Comparison.from_json(result.to_json()) == result
 
 
+@pytest.mark.more
 def test_on_a_stranger_it_is_that_stranger():
     applied = f"{ADAPTERS / 'base-gamma'}::{ZOO / 'twin-1'}"
     assert compared(applied, ZOO / "base").verdict.conclusion.value == "no-evidence"

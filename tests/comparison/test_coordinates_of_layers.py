@@ -46,6 +46,7 @@ SIGNS = [
 ]
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("signs", SIGNS)
 @pytest.mark.parametrize("kind", CHANGES)
 def test_what_was_done_is_told_of_a_renumbered_copy_without_tokens(kind, signs):

@@ -171,6 +171,7 @@ def large(changed: bool) -> MemorySource:
     return MemorySource({"model.safetensors": safetensors_bytes(tensors), "config.json": b"{}"})
 
 
+@pytest.mark.more
 def test_counting_every_value_takes_bounded_memory():
     from modelkin.comparison.relation import count_tensors
 

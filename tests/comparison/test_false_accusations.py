@@ -110,6 +110,7 @@ def random_llama(seed, *, layers, repeated=False, hidden=64):
     )
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("seed", every(3, range(6)))
 def test_layers_that_both_models_repeat_are_not_counted_as_many(seed):
     once = mk.compare(

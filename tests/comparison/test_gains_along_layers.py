@@ -84,6 +84,7 @@ def test_gains_of_layers_that_changed_places_are_found(layers, followed):
     assert EQUAL_VALUES in along.flags
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     "layers", [pytest.param(WITHOUT_FIRST, marks=pytest.mark.more), DOUBLED], ids=["removed", "doubled"]
 )
@@ -146,6 +147,7 @@ def test_each_layer_is_in_one_pair_whichever_model_is_the_candidate():
     assert completed((), range(3), range(5)) == ((0, 0), (1, 1), (2, 2))
 
 
+@pytest.mark.more
 def test_gains_that_were_read_are_not_read_again(monkeypatch):
     read: list[str] = []
     original = reading.read_parts
@@ -216,6 +218,7 @@ def test_gains_of_models_that_were_drawn_alone_agree_along_no_map():
     calibrated(made)
 
 
+@pytest.mark.more
 def test_gains_of_models_that_were_trained_alone_agree_along_no_map():
     names = sorted({name for pair in independent_pairs() for name in pair})
     models = {name: mk.open_model(members()[name].path) for name in names}

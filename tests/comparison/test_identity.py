@@ -47,6 +47,7 @@ def test_equal_digests_of_the_hub_prove_identity_before_a_tensor_is_read(tmp_pat
     assert len(read) == 2  # the headers of two shards, which both repositories share
 
 
+@pytest.mark.more
 def test_a_walk_over_a_hub_verifies_every_file_and_the_report_says_so(tmp_path):
     shape = LlamaShape(layers=2, hidden=1024, mlp=512, vocab=256)
     marked = safetensors_bytes(llama_tensors(shape), metadata={"note": "other bytes"})

@@ -61,6 +61,7 @@ def named(name: str) -> KindRow:
     return {row.name: row for row in kind_rows()}[name]
 
 
+@pytest.mark.more
 def test_an_order_that_was_changed_is_undone_first():
     deep = mk.CompareOptions(depth="deep", fetch=mk.FetchOptions(use_store=False))
     relation = compared(named("llama: adapter-4, permuted"), deep).relation
@@ -80,6 +81,7 @@ TURNED = marked(
 )
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("row", TURNED, ids=lambda row: row.name)
 def test_a_rotation_is_undone_first(row: KindRow):
     deep = mk.CompareOptions(depth="deep", fetch=mk.FetchOptions(use_store=False))
@@ -93,6 +95,7 @@ def test_a_rotation_is_undone_first(row: KindRow):
         assert (found["quantised-copy"]["bits"], found["quantised-copy"]["group"]) == (4, 32)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     "name", marked(["llama: adapter-4, rotated", "qwen2: tuned, rotated"], lambda name: "tuned" in name)
 )
@@ -131,6 +134,7 @@ def test_a_copy_in_another_precision_says_how_many_values_are_equal():
     assert 0 < int(found.numbers["equal"]) <= int(found.numbers["values"])
 
 
+@pytest.mark.more
 def test_factors_that_were_undone_before_levels_were_found_are_told():
     base = zoo_model("base")
     scaled = derive.scale_inputs(base, spread=0.4, rng=np.random.default_rng(1))

@@ -187,6 +187,7 @@ def with_strong_gains(seed):
     return model.with_tensors({name: value.astype(np.float32) for name, value in changed.items()})
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     "name", every(2, ["dimensions sorted by a gain", "dimensions sorted by second moment"])
 )
@@ -206,6 +207,7 @@ ADAPTERS = {
 }
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("adapters", every(3, ADAPTERS))
 @pytest.mark.parametrize("size", ["width 256", pytest.param("width 1,024", marks=pytest.mark.more)])
 @DEPTHS

@@ -121,6 +121,7 @@ LOST = {
 }
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("kind", LOST)
 @pytest.mark.parametrize("name", ["base", pytest.param("gpt2-base", marks=pytest.mark.more)])
 def test_the_side_that_lost_numbers_is_named_whichever_comes_first(kind, name):
@@ -148,6 +149,7 @@ def test_levels_of_either_side_are_found_at_any_width(width, dtype):
         assert (found.what, found.lost_in, found.bits, found.group) == ("quantised", side, 4, 32)
 
 
+@pytest.mark.more
 def test_an_original_is_not_supported_as_a_quantised_copy_of_its_copy():
     whole = zoo_model("base")
     card = b"---\nbase_model: org/coarse\nbase_model_relation: quantized\n---\n"
@@ -233,6 +235,7 @@ def test_noise_of_any_size_and_format_is_noise(width, dtype, size, tails):
     assert changed((base + noise).astype(np.float32), base, (dtype, "BF16")).what == "noise"
 
 
+@pytest.mark.more
 def test_zeros_with_other_changes_are_said_and_no_kind_is_named():
     base = zoo_model("base")
     rng = np.random.default_rng(10)

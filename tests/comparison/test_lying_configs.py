@@ -75,6 +75,7 @@ HEADS = {"qwen2": "num_attention_heads", "gpt2": "n_head", "bert": "num_attentio
 """Families in which no shape tells how many heads there are."""
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("turned", marked([False, True], lambda turned: not turned, more=bool))
 @pytest.mark.parametrize("factor", [0.5, 2])
 @pytest.mark.parametrize("family", every(3, HEADS))
@@ -89,6 +90,7 @@ def test_a_wrong_number_of_heads_that_no_shape_contradicts_hides_no_attention(fa
     assert not [flag for flag in truth.flags if flag.code == "flag-heads"]
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("turned", [False, True])
 def test_heads_of_either_config_are_tried_if_none_are_parts_of_the_others(turned):
     models = lying(MODELS["gpt2-tuned"].load(), "n_head", 2 / 3), MODELS["gpt2-base"].load()
@@ -100,6 +102,7 @@ def test_heads_of_either_config_are_tried_if_none_are_parts_of_the_others(turned
     assert found.verdict.components["attention"].conclusion.value == "shared"
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("turned", marked([False, True], lambda turned: not turned, more=bool))
 @pytest.mark.parametrize("factor", [0.5, 2])
 @pytest.mark.parametrize("family", marked(HEADS, lambda family: family == "gpt2", more=bool))
@@ -110,6 +113,7 @@ def test_reordered_heads_are_found_whatever_number_a_config_names(family, factor
     assert found.verdict.components["attention"].conclusion.value == "shared-reparametrised"
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("turned", marked([False, True], lambda turned: not turned, more=bool))
 @pytest.mark.parametrize("factor", [0.5, 2])
 def test_heads_of_a_scrambled_copy_are_found_whatever_number_a_config_names(factor, turned):

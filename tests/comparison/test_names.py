@@ -113,6 +113,7 @@ def test_nothing_is_said_of_tensors_without_a_counterpart_if_there_are_none(open
     assert told_alone(opened[0], opened[0]) == ()
 
 
+@pytest.mark.more
 def test_a_full_comparison_leaves_them_out_and_says_so(pair, opened):
     found = mk.compare(candidate=pair[0], base=pair[1], options=FULL)
     (counted,) = [flag for flag in found.flags if flag.code == "every-value-counted"]

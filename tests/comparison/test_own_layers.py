@@ -187,6 +187,7 @@ def deeply_compared(candidate: Checkpoint, base: Checkpoint) -> mk.Comparison:
     )
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("hidden", [("units", "heads"), ("residual-permutation",)])
 def test_a_permuted_copy_that_exact_tests_find_is_said_to_hold_the_same_numbers(hidden):
     base = zoo_model("base")
@@ -197,6 +198,7 @@ def test_a_permuted_copy_that_exact_tests_find_is_said_to_hold_the_same_numbers(
     assert "residual" not in str(verdict.summary)
 
 
+@pytest.mark.more
 def test_only_the_parts_that_are_equal_are_said_to_hold_the_same_numbers():
     base, tuned = zoo_model("base"), zoo_model("finetune-light")
     taken = {name: tuned.tensors[name] for name in tuned.tensors if "self_attn" in name}
@@ -208,6 +210,7 @@ def test_only_the_parts_that_are_equal_are_said_to_hold_the_same_numbers():
     )
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("hidden", ["residual-signs", "unit-scales"])
 def test_numbers_that_changed_are_not_said_to_be_the_same(hidden):
     base = zoo_model("base")
@@ -314,6 +317,7 @@ def compared_in_part(candidate: Checkpoint, base: Checkpoint) -> mk.Comparison:
     return mk.compare(candidate=sources[0], base=sources[1], options=DEEP)
 
 
+@pytest.mark.more
 def test_a_part_of_the_units_is_enough_in_coordinates_that_keys_teach(few_bytes):
     found = compared_in_part(hidden(drawn(3)), drawn(3))
     assert found.verdict.conclusion.value == "shared-reparametrised"

@@ -102,6 +102,7 @@ def test_one_matrix_is_told_as_one():
     assert load_language("ko").tell(told.what).startswith("행렬 하나의 차이가")
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     "heads",
     [
@@ -149,6 +150,7 @@ def test_a_shape_is_not_told_of_layers_that_are_unlike():
     assert "width-change" not in kinds(found)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(("cosine", "what"), [(0.995, "trained"), (0.4, "unlike")])
 def test_a_tensor_is_unlike_without_evidence_only_if_it_is_no_more_alike_than_strangers(cosine, what):
     base = zoo_model("base")
@@ -158,6 +160,7 @@ def test_a_tensor_is_unlike_without_evidence_only_if_it_is_no_more_alike_than_st
     assert told == {what}
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(("width", "rank"), [(96, 16), (1024, 64)])
 def test_matrices_too_small_for_a_rank_do_not_vote_on_it(width, rank):
     """Keys and values have a third as many rows: directions of the others cannot all be counted in them."""

@@ -64,6 +64,7 @@ def test_every_kind_and_every_family_is_among_the_chosen():
     assert any(without_exact_test(relation) for relation in chosen())
 
 
+@pytest.mark.more
 def test_a_wrong_result_is_noticed():
     """The check itself: a result that says too little or too much is a problem."""
     rows = {relation.name: relation for relation in relations()}

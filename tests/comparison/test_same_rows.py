@@ -88,6 +88,7 @@ def test_one_part_in_another_order_is_found_and_nothing_else(part, turned):
     assert "in another order" in str(found.verdict.summary) or "changed form" in str(found.verdict.summary)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("depth", ["deep", "full"])
 def test_tables_in_another_order_have_words_of_their_own(depth):
     found = compared(grafted("twin-1", "base", ["embed_tokens", "lm_head"]), model("base"), depth=depth)
@@ -107,6 +108,7 @@ def test_nothing_is_found_where_numbers_alone_cannot_tell():
     assert found.verdict.conclusion.value == "no-evidence"
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("turned", [False, True])
 def test_rows_in_another_token_order_are_found_without_a_tokenizer(turned):
     rng = np.random.default_rng(5)
@@ -133,6 +135,7 @@ def test_tables_are_found_in_every_family(family):
     assert not related(found) & {"mlp", "attention", "experts", "norms"}
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("recipe", ["constant", "sinusoid", "ternary"])
 def test_tables_of_one_recipe_in_another_order_accuse_nobody(recipe):
     models = [model("twin-1"), model("base")]
@@ -149,6 +152,7 @@ def test_tables_of_one_recipe_in_another_order_accuse_nobody(recipe):
     assert not found.verdict.related, found.verdict.summary
 
 
+@pytest.mark.more
 def test_gains_that_were_hardly_trained_accuse_nobody_in_another_order():
     rng = np.random.default_rng(8)
     made = []
@@ -161,6 +165,7 @@ def test_gains_that_were_hardly_trained_accuse_nobody_in_another_order():
     assert not found.verdict.related, found.verdict.summary
 
 
+@pytest.mark.more
 def test_frozen_tables_in_place_keep_their_own_reading():
     held, base = model("twin-1"), model("base")
     tables = {name: base.tensors[name] for name in ("model.embed_tokens.weight", "lm_head.weight")}

@@ -60,6 +60,7 @@ def test_one_trained_layer_of_sixteen_makes_a_fine_tune(base, depth):
     assert found.relation.details["layers"] == 16
 
 
+@pytest.mark.more
 def test_counted_layers_that_changed_are_examined_and_others_beside_them(base):
     found = subtracted(trained(base, range(2, 12)), base, "full")
     layers = {item.layer for item in found.tensors if item.layer is not None}
@@ -67,6 +68,7 @@ def test_counted_layers_that_changed_are_examined_and_others_beside_them(base):
     assert len(layers) == 12
 
 
+@pytest.mark.more
 def test_the_change_of_single_tensors_is_in_the_table_of_every_value(base):
     found = subtracted(trained(base, [5]), base, "full")
     text = render_markdown(diff_view(found, load_language("en")))

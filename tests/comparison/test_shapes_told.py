@@ -35,6 +35,7 @@ def headline(found: mk.ModelDiff, code: str = "en") -> str:
     return render_markdown(diff_view(found, load_language(code)))
 
 
+@pytest.mark.more
 def test_repeated_layers_are_not_counted_where_they_were_not_looked_for():
     base = zoo_model("base")
     deeper = derive.reorder_layers(base, [0, 1, 2, 1, 2, 3])
@@ -89,6 +90,7 @@ def test_units_that_were_added_face_none():
     assert {item.what for item in found.tensors} == {"equal"}
 
 
+@pytest.mark.more
 def test_the_mean_of_two_heads_is_not_said_to_be_trained():
     base = zoo_model("base")
     made = dict(base.tensors)
@@ -110,6 +112,7 @@ def test_a_headline_names_the_width_that_changed(code):
     assert words[code] in headline(found, code)
 
 
+@pytest.mark.more
 def test_a_full_diff_says_what_rests_on_samples():
     base = zoo_model("base")
     repeated = derive.reorder_layers(base, [layer % 4 for layer in range(16)])

@@ -30,6 +30,7 @@ def judged(monkeypatch):
     return counts
 
 
+@pytest.mark.more
 def test_no_pair_of_models_is_judged_twice_at_one_depth(judged, monkeypatch):
     monkeypatch.setattr("modelkin.comparison.controls.LEAST_AGREEMENT", -1.0)  # all are worth calibrating
     models = [random_model(seed, mlp=64, layers=2, embeddings=same_geometry(seed)) for seed in (1, 2, 3, 4)]

@@ -487,6 +487,7 @@ def baselines(result, baseline, measure="pearson", role="attention_norm"):
     }
 
 
+@pytest.mark.more
 def test_every_baseline_is_there_for_every_measure(trained):
     assert {(item.baseline, item.measure) for item in trained.baselines} == {
         (name, measure) for name in BASELINES for measure in DEFAULT

@@ -124,6 +124,7 @@ def test_what_was_tested_in_the_wrong_coordinates_is_said_to_be_not_examined(rot
     assert "not testable" not in components
 
 
+@pytest.mark.more
 def test_what_another_test_examined_is_no_gap():
     narrow = compared(zoo_model("fewer-dimensions"), zoo_model("base"))
     assert {"mlp", "attention"} <= {test.component for test in narrow.evidence if isinstance(test, Skipped)}
@@ -133,6 +134,7 @@ def test_what_another_test_examined_is_no_gap():
     assert all("norms" in line for line in gaps)
 
 
+@pytest.mark.more
 def test_of_strangers_no_pairing_of_layers_is_shown(strangers):
     assert strangers.verdict.conclusion is Conclusion.NO_EVIDENCE
     assert strangers.alignment.layers

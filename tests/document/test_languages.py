@@ -271,6 +271,7 @@ def places_of(text):
     return {name for _, name, _, _ in Formatter().parse(text) if name}
 
 
+@pytest.mark.more
 def test_every_message_is_said_somewhere():
     """A code stands in the core as it is, or a part of it is filled in: f"tokens-{relation}"."""
     words = {card.null.code for card in load_cards().values()} | {item.code for item in known()}

@@ -5,6 +5,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 import modelkin
 from modelkin import errors
 
@@ -60,6 +62,7 @@ def assigned(tree: ast.Module) -> Iterator[tuple[str, ast.expr]]:
             yield ast.unparse(node.target), node.value
 
 
+@pytest.mark.more
 def test_errors_and_hints_hold_no_sentence():
     """Say a message instead: a code, with its text in document/texts/en.toml and ko.toml."""
     assert [place for path in sorted(ROOT.rglob("*.py")) for place in literal(path)] == []

@@ -298,6 +298,7 @@ def rows_of(model: Checkpoint) -> FingerprintRows:
     return FingerprintRows(of_files(model.files("F32")))
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("adapters", every(3, ADAPTERS))
 def test_adapters_between_public_random_matrices_are_no_finding(adapters, monkeypatch):
     models = [rows_of(ADAPTERS[adapters](lifelike(seed))) for seed in range(6)]

@@ -46,6 +46,7 @@ def test_single_rows_are_multiplied_alone():
     np.testing.assert_allclose(model.tensor(name, [5, 6, 90]), plain.tensors[name][[5, 6, 90]], atol=1e-5)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(("part", "both"), [(1.0, False), (0.25, True)], ids=["full", "quarter"])
 def test_a_factored_child_is_found(part, both):
     child, base = ZOO_MODELS["finetune-light"].load(), ZOO_MODELS["base"].load()

@@ -263,6 +263,7 @@ def test_a_header_without_end_is_refused(monkeypatch):
 # -- whatever a stranger writes --------------------------------------------------------------------------
 
 
+@pytest.mark.more
 @settings(max_examples=400, deadline=None)
 @given(data=st.data())
 def test_a_changed_file_is_read_or_refused_and_nothing_else(data):

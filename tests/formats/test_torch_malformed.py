@@ -224,6 +224,7 @@ def test_a_cycle_in_what_is_left_out_does_no_harm():
     assert list(weights.index) == ["a"]
 
 
+@pytest.mark.more
 def test_doubling_lists_end_soon():
     # Each list holds the one before twice: forty of them would hold 2**40 values.
     value = b"]q\x00" + b"".join(

@@ -122,12 +122,14 @@ def test_what_is_said_of_the_model_is_a_statement_about_its_beginning(text):
     assert from_scratch(text, OWN) is not None
 
 
+@pytest.mark.more
 def test_an_honest_card_with_a_declared_base_is_not_contradicted():
     text = "\n\n".join(sentence for sentence in HONEST if not sentence.startswith("#"))
     found = checked(model("finetune-light", card(text, base_model="org/base")), base=model("base", ""))
     assert statuses(found) == {"parent": "supported", "licence": "untestable"}
 
 
+@pytest.mark.more
 def test_a_card_that_names_its_origin_is_not_contradicted_by_words_about_a_beginning():
     """They may be the words of the base's card, or about the base: whoever names it hides nothing."""
     made = model("finetune-light", card("The model was trained from scratch.", base_model="org/base"))
@@ -180,6 +182,7 @@ def test_a_parent_is_read_from_a_plain_sentence_and_from_no_other(text, expected
     assert fine_tuned_from(text, OWN) == expected
 
 
+@pytest.mark.more
 def test_a_sentence_that_names_the_parent_is_checked_as_one_of_the_text():
     text = f"This model is a fine-tuned version of {LINK} on an unknown dataset."
     found = checked(model("finetune-light", card(text)), base=model("base", ""))

@@ -79,6 +79,7 @@ def test_false_claims_are_contradicted(dishonest):
     assert "no commercial use" in str(licence.reason)
 
 
+@pytest.mark.more
 def test_a_parent_that_shares_nothing_is_contradicted_once_it_was_looked_for():
     child, base = model("twin-1", card(base_model="org/base")), model("base", "")
     deep = mk.check_card(child, replace(FETCH, depth="deep"), known={"org/base": base})
@@ -120,6 +121,7 @@ def test_a_card_opens_nothing_but_models_of_the_hub(name):
     assert "is not the name of a model on the Hub" in str(found.claims[0].reason)
 
 
+@pytest.mark.more
 def test_circles_of_ancestors_end_and_are_said():
     found = checked(
         model("finetune-light", card(base_model="org/a")),
@@ -147,6 +149,7 @@ def from_scratch_against(name: str, other: str, text: str = "") -> CardCheck:
     return mk.check_card(made, FETCH, against=[model(other, text)])
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     ("name", "other", "status", "reason"),
     [
@@ -162,6 +165,7 @@ def test_from_scratch_is_contradicted_by_an_earlier_model_only(name, other, stat
     assert claim.against == other
 
 
+@pytest.mark.more
 def test_a_base_is_not_accused_by_what_names_it_as_its_origin():
     (claim,) = from_scratch_against("lora", "base").claims
     assert claim.reason.code == "check-scratch-unless"
@@ -228,6 +232,7 @@ def test_the_same_terms_are_those_of_the_same_licence_or_of_one_that_it_accepts(
     assert left_out(child, parent) == missing
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     ("name", "status", "reason"),
     [
@@ -324,6 +329,7 @@ def mixed(text: str, share: float = 0.6, **fields: str) -> MemorySource:
     return MemorySource({**files, "README.md": card(text, **fields).encode()}, name="mixed")
 
 
+@pytest.mark.more
 def test_a_true_recipe_on_a_card_is_supported(siblings):
     text = ON_CARD.format(first=3, second=2)
     found = checked(mixed(text, base_model_relation="merge"), **siblings)
@@ -337,6 +343,7 @@ def test_a_true_recipe_on_a_card_is_supported(siblings):
     assert "0.60 org/light, 0.40 org/sibling" in str(recipe.reason)
 
 
+@pytest.mark.more
 def test_other_weights_than_those_of_the_recipe_contradict_it(siblings):
     found = checked(mixed(ON_CARD.format(first=0.2, second=0.8)), **siblings)
     assert statuses(found)["recipe"] == "contradicted"
@@ -356,6 +363,7 @@ parameters: {t: 0.4}
 """
 
 
+@pytest.mark.more
 def test_the_base_of_a_slerp_is_one_of_its_parents():
     made = derive.merge_slerp(zoo_model("finetune-light"), zoo_model("finetune-heavy"), t=0.4).files("BF16")
     source = MemorySource({**made, "README.md": card(SLERP).encode()}, name="made")
@@ -414,12 +422,14 @@ def test_the_declared_base_of_an_adapter_is_not_contradicted_by_the_weights_it_w
     ]
 
 
+@pytest.mark.more
 def test_training_in_full_contradicts_a_declared_adapter():
     child = card(base_model="org/base", base_model_relation="adapter")
     found = checked(model("finetune-light", child), base=model("base", ""))
     assert statuses(found)["relation"] == "contradicted"
 
 
+@pytest.mark.more
 def test_a_licence_is_followed_over_three_generations():
     found = checked(
         model("grandchild", card(base_model="org/light", license="mit")),

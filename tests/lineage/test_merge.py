@@ -118,6 +118,7 @@ def test_task_arithmetic_needs_the_base_to_be_named():
     assert "merge-inexact" in {warning.code for warning in alone.warnings}
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("dropped", [0.5, pytest.param(0.9, marks=pytest.mark.more)])
 def test_dare_is_found_with_its_density_and_weights(dropped):
     children = [(loaded(LIGHT), 0.6), (loaded(SIBLING), 0.4)]
@@ -133,6 +134,7 @@ def test_dare_is_found_with_its_density_and_weights(dropped):
     assert without.summary.code == "merge-not"
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     ("kept", "parents"),
     [(0.2, (LIGHT, SIBLING)), pytest.param(0.5, (LIGHT, SIBLING, LORA), marks=pytest.mark.more)],
@@ -167,6 +169,7 @@ def merged_by_ties(base, children, weights, *, kept, scale):
     return base.with_tensors({name: tensor(name) for name in base.tensors})
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     ("weights", "kept", "scale"),
     [

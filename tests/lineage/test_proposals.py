@@ -31,6 +31,7 @@ def test_relatives_are_proposed_and_strangers_are_not():
     assert found[frozenset(("base", LIGHT))].other("base") == LIGHT
 
 
+@pytest.mark.more
 def test_only_proposed_pairs_are_compared():
     models = {name: source(name) for name in ("base", LIGHT, "twin-1", "gpt2-base")}
     found = family_forest(models, pairs="proposed", fingerprints=prints("base"))

@@ -46,6 +46,7 @@ def edges(found):
     return {(edge.first, edge.second): edge for edge in found.edges}
 
 
+@pytest.mark.more
 def test_families_are_what_accepted_pairs_connect(forest):
     assert [set(family.members) for family in forest.families] == [{"base", LIGHT, HEAVY, "int8", "mixed"}]
     assert forest.alone == ("twin-1",)
@@ -127,6 +128,7 @@ def test_what_was_trained_from_a_merge_hangs_on_the_merge():
     assert found == {"mixed"}
 
 
+@pytest.mark.more
 def test_without_an_asymmetric_fact_no_direction_is_named():
     rng = np.random.default_rng(1)
     base = loaded("gpt2-base")
@@ -171,6 +173,7 @@ def test_facts_that_contradict_each_other_name_no_direction():
     assert {fact.parent for fact in found.edges[0].facts} == {"light", "int8"}
 
 
+@pytest.mark.more
 def test_repeated_and_removed_layers_are_told_apart():
     grown = derive.reorder_layers(loaded("base"), [0, 1, 2, 1, 2, 3])
     short = derive.reorder_layers(loaded("base"), [0, 1, 3])
@@ -180,6 +183,7 @@ def test_repeated_and_removed_layers_are_told_apart():
     assert ("pruned-subset", "base") in facts["short"]
 
 
+@pytest.mark.more
 def test_a_stored_copy_in_another_format_leaves_its_trail():
     wide = derive.add_noise(loaded("gpt2-base"), size=0.01, rng=np.random.default_rng(1))
     models = {"wide": source(wide, dtype="F32"), "narrow": source(wide, dtype="BF16")}
@@ -291,6 +295,7 @@ def test_a_family_of_two_has_a_tree_of_one_branch(tmp_path):
     assert written["tree.nwk"] == f"{found.families[0].newick}\n"
 
 
+@pytest.mark.more
 def test_verdicts_made_before_are_not_made_again(forest):
     models = {name: source(name) for name in ("base", LIGHT)}
     known = [pair for pair in forest.pairs if {pair.first, pair.second} == {"base", LIGHT}]

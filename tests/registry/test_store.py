@@ -337,6 +337,7 @@ def killed_everywhere(place: str, step: int) -> list[tuple[int, str, int]]:
     return runs
 
 
+@pytest.mark.more
 def test_a_writer_that_is_killed_at_any_point_leaves_all_or_nothing(place):
     runs = killed_everywhere(place, step=131)
     assert len(runs) > 10

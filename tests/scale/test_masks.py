@@ -134,6 +134,7 @@ def test_a_common_mask_would_be_taken_for_shared_weights(monkeypatch):
     assert compared(*models).verdict.related  # the trap is there
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("width", marked(SIZES, lambda width: width == 256))
 def test_strangers_whose_layers_all_begin_alike_are_strangers(width):
     found = compared(*(begun(SIZES[width].drawn(seed=seed)) for seed in (1, 2)))

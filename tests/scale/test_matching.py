@@ -12,6 +12,7 @@ pytestmark = pytest.mark.timeout(1_800)
 NOW = next(row for row in WANTED if row[0] == "width 256")
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     "row", marked(WANTED, lambda row: row == NOW, lambda row: row[0] == "width 256"), ids=", ".join
 )

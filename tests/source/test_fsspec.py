@@ -42,6 +42,7 @@ def read(source: FsspecSource, name: str = "model.safetensors", stop: int = 100)
     return source.read_range(info, ByteRange(0, stop))
 
 
+@pytest.mark.more
 def test_a_bucket_has_etags_and_is_stored_by_them(bucket, store):
     source = FsspecSource("s3://models/one", quick())
     etag = source.files()["config.json"].etag

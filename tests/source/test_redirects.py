@@ -126,6 +126,7 @@ def test_bytes_beyond_ascii_in_a_redirect_are_escaped(redirecting):
     assert [record.path for record in server.log.records()][-1] == "/caf%C3%A9%20b"
 
 
+@pytest.mark.more
 def test_no_redirect_of_thousands_gets_the_token_or_leads_inside():
     rng = random.Random(7)
     with redirect_judge() as judge:

@@ -514,6 +514,7 @@ def check_all(root: Path) -> int:
     return n_found
 
 
+@pytest.mark.more
 def test_several_processes_write_read_and_evict_at_once(tmp_path):
     limit = 1_000_000
     writers = [start_writer(tmp_path / "s", seed, 300, limit) for seed in range(4)]

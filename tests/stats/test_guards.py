@@ -76,6 +76,7 @@ def gains_on_an_axis(n_units, *, seed, copied, reach=0.0):
     return found
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("n_units", [48, 96, 128])
 def test_the_scatter_of_equal_models_has_a_wider_limit(n_units):
     """Opposite shifts have the same value, so there are half as many: the limit is four errors of theirs."""

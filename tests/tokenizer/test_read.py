@@ -280,6 +280,7 @@ def test_any_fields_of_protobuf_are_read_or_refused(parts):
     assert found.form == "sentencepiece"
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("form", ["tokenizer.json", "vocab.json"])
 def test_a_vocabulary_far_above_any_public_one_is_refused_before_it_is_copied(form, monkeypatch):
     copied: list[object] = []

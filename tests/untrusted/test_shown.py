@@ -52,6 +52,7 @@ def test_the_shortest_end_that_tells_references_apart(refs, expected):
     assert short_names(refs) == expected
 
 
+@pytest.mark.more
 @given(refs=st.lists(st.text(alphabet="ab/:@.", max_size=12), max_size=5))
 def test_short_names_tell_apart_what_differs(refs):
     assert len(set(short_names(refs))) == len(set(refs))

@@ -151,6 +151,7 @@ def test_every_figure_belongs_to_a_chapter_and_shows_chance(story):
     assert "expected difference 0.617" in answer
 
 
+@pytest.mark.more
 def test_the_folder_holds_what_is_linked(story, tmp_path):
     paths = write_replay(story, tmp_path, dpi=30)
     assert all(path.stat().st_size for path in paths)

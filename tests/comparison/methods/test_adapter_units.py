@@ -78,6 +78,7 @@ def test_the_same_updates_in_another_order_are_nothing():
     assert result.verdict.conclusion.value == "no-evidence"
 
 
+@pytest.mark.more
 def test_p_values_of_strangers_are_uniform():
     values = []
     for seed in range(30):

@@ -213,6 +213,7 @@ def drawn(n_layers, shape, rng):
     return [rng.normal(size=shape).astype(np.float32) for _ in range(n_layers)]
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("share", every(3, [0.5, 0.3, 1.0]))
 @pytest.mark.parametrize("shape", [(128, 96), (256, 512)])
 @pytest.mark.parametrize("sign_free", [False, True])

@@ -133,6 +133,7 @@ def test_many_experts_cost_no_more_places_than_32_and_as_many_bytes_as_a_row_of_
         assert n_read * n_rows == n_experts
 
 
+@pytest.mark.more
 def test_some_of_many_experts_find_a_noisy_copy_and_no_stranger():
     base = mixture(128, seed=1)
     found = expert_sets(noisy(base), base, 128)

@@ -41,6 +41,7 @@ def heads_found(candidate: Checkpoint, base: Checkpoint) -> set[int]:
     }
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("spread", [0.0, 1.0])
 def test_new_gains_do_not_hide_heads(spread):
     base = with_gains(zoo_model("base"), 1.0)

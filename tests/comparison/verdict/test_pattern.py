@@ -120,6 +120,7 @@ def test_a_model_that_kept_only_embeddings_has_coordinates_and_no_units(zoo):
     assert mk.Comparison.from_json(result.to_json()) == result
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     ("candidate", "base"),
     [("half-of-layers", "base"), ("new-attention", "base"), ("third-of-layers", "deep-1")],
