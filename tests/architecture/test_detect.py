@@ -420,6 +420,7 @@ keys = st.sampled_from(
 )
 
 
+@pytest.mark.more
 @settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 @given(
     changes=st.dictionaries(keys, json_values, max_size=5),

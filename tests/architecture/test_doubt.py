@@ -55,7 +55,8 @@ def roles(architecture: Architecture) -> set[tuple[object, ...]]:
 
 
 @pytest.mark.parametrize(
-    "case", marked(CASES, first_of_families().__contains__, more=lambda case: case in CASES)
+    "case",
+    marked(CASES, lambda case: case in sorted(first_of_families())[::3], more=lambda case: case in CASES),
 )
 def test_a_wrong_size_takes_no_role_from_a_tensor(case):
     config, shapes = load(case)

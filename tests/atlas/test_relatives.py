@@ -42,6 +42,7 @@ def test_signs_lose_nothing_and_spare_strangers(made, whole, monkeypatch):
     assert chosen.n_tested < whole.n_tested
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("block", [1, 3])
 def test_blocks_of_any_size_give_the_same(made, whole, monkeypatch, block):
     monkeypatch.setattr(relatives, "_HELD", 2)

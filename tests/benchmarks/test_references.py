@@ -10,6 +10,7 @@ from modelkin.message import say
 from modelkin.reference import load_reference_cards
 
 
+@pytest.mark.more
 def test_every_method_on_weights_is_priced_and_timed():
     table = run(quick=True)
     weights = [name for name, card in load_reference_cards().items() if card.needs == "weights"]

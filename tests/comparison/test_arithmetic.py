@@ -46,7 +46,7 @@ CHANGES = {
 }
 
 
-@pytest.mark.parametrize("change", every(2, CHANGES))
+@pytest.mark.parametrize("change", every(4, CHANGES))
 def test_a_changed_copy_is_still_known(change, base, zoo):
     verdict = compared(CHANGES[change](base, zoo), base).verdict
     assert verdict.conclusion is Conclusion.SHARED

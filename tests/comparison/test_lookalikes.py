@@ -145,10 +145,11 @@ def treated(treatment, *names, depth):
 
 LONG = "a third of the rank, values by singular value"
 """Takes four times as long as any other."""
+NOW = [name for name in TREATMENTS if name != LONG][::3]
 
 
 @DEPTHS
-@pytest.mark.parametrize("name", marked(TREATMENTS, lambda name: name != LONG, more=bool))
+@pytest.mark.parametrize("name", marked(TREATMENTS, lambda name: name in NOW, more=bool))
 def test_strangers_who_had_the_same_treatment_are_strangers_still(name, depth):
     assert not treated(TREATMENTS[name], "base", "twin-1", depth=depth).related
 

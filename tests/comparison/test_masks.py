@@ -55,6 +55,7 @@ def verdicts(pair, density, filling, monkeypatch, *, chosen, depth):
     return unguarded, judged()
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     ("pair", "density", "filling"),
     every(

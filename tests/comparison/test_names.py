@@ -58,6 +58,7 @@ def test_names_of_a_prediction_layer_pair_nothing_but_their_like(opened):
     assert str(told).endswith(f"not compared: {apart[0]}, {apart[1]}")
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("turned", [False, True])
 def test_a_full_diff_leaves_them_out_and_says_so(pair, turned):
     candidate, base = pair[::-1] if turned else pair

@@ -45,7 +45,7 @@ def chosen() -> list[Relation]:
 
 
 DRAWN = [relation.name for relation in chosen()]
-NOW = DRAWN[::6]
+NOW = DRAWN[::12]
 ROWS = marked(relations(), lambda relation: relation.name in NOW, lambda relation: relation.name in DRAWN)
 
 

@@ -52,6 +52,7 @@ def subtracted(candidate: Checkpoint, base: Checkpoint, depth: Depth) -> mk.Mode
     )
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("depth", DEPTHS)
 def test_one_trained_layer_of_sixteen_makes_a_fine_tune(base, depth):
     found = subtracted(trained(base, [5]), base, depth)

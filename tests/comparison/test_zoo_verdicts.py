@@ -44,7 +44,7 @@ def compared(candidate, base, **options):
     )
 
 
-@pytest.mark.parametrize(("child", "parent", "relation"), every(2, derived_pairs()))
+@pytest.mark.parametrize(("child", "parent", "relation"), every(4, derived_pairs()))
 def test_a_child_is_recognised_with_the_parts_it_kept(child, parent, relation):
     verdict = compared(child, parent).verdict
     if relation in LIMITED:
@@ -139,7 +139,7 @@ def test_two_runs_with_one_seed_are_equal_and_another_seed_reads_other_units():
 
 
 @pytest.mark.parametrize("depth", ["standard", "deep"])
-@pytest.mark.parametrize("weight", [0.12, 0.3])
+@pytest.mark.parametrize("weight", every(2, [0.12, 0.3]))
 def test_one_weakly_copied_layer_of_a_stranger_is_found_and_named(weight, depth):
     base, stranger = (Checkpoint.read(ZOO / name) for name in ("base", "twin-1"))
     mixed = {

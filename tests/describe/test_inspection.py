@@ -7,6 +7,7 @@ import jsonschema
 import pytest
 from rich.console import Console
 from tests.architecture.handwritten_cases import HANDWRITTEN, recorded, recorded_names
+from tests.support.amount import every
 
 import modelkin as mk
 from modelkin.architecture.loader import families
@@ -30,7 +31,7 @@ def model_of(case: str) -> mk.Model:
     return mk.open_model(MemorySource(files, name=case))
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", every(4, CASES))
 def test_every_family_is_inspected_from_its_header_alone(case, tmp_path):
     with model_of(case) as model:
         found = mk.inspect_model(model)

@@ -6,6 +6,7 @@ import jsonschema
 import pytest
 from tests.document.korean import TERMS, Texts, english, foreign, prose
 from tests.places import FORMATS, ZOO
+from tests.support.amount import every
 
 import modelkin as mk
 from modelkin.document import load_language, report_html
@@ -51,7 +52,7 @@ def result(request):
     )
 
 
-@pytest.mark.parametrize("written", ["in memory", "read back"])
+@pytest.mark.parametrize("written", every(2, ["in memory", "read back"]))
 def test_no_english_sentence_is_left(result, written):
     shown = result if written == "in memory" else mk.Comparison.from_json(result.to_json())
     text = report_markdown(shown, KOREAN)

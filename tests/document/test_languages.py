@@ -284,6 +284,7 @@ def test_every_message_is_said_somewhere():
     assert [code for code in codes if code not in words and not filled_in.fullmatch(code)] == []
 
 
+@pytest.mark.more
 def test_every_text_of_figures_is_drawn_somewhere():
     code = "\n".join(path.read_text() for path in ROOT.rglob("*.py"))
     drawn = {item.code for item in known()} | set(re.findall(r'"((?:figure|alt)\.\w+)"', code))

@@ -72,6 +72,7 @@ def test_names_that_begin_with_an_underscore_are_in_the_legend():
     assert "_hidden" in [text.get_text() for text in canvas.texts]
 
 
+@pytest.mark.more
 def test_equal_descriptions_give_equal_files():
     figure = named("org/model")
     # Several times: the layout solver used to differ in the last bits about once in twenty.

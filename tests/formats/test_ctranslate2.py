@@ -12,6 +12,7 @@ from tests.formats.small_files import ct2_file, ct2_int8, ct2_int16, ct2_llama, 
 from tests.places import FORMATS
 from tests.places import ZOO as ZOO_FOLDER
 from tests.support import HubServer
+from tests.support.amount import every
 
 import modelkin as mk
 from modelkin.casework.lab import load_zoo
@@ -150,7 +151,7 @@ def test_a_scale_of_zero_is_read_as_it_is():
 # -- against the originals -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", ["f32", "f16", "int8", "int16"])
+@pytest.mark.parametrize("kind", every(2, ["f32", "f16", "int8", "int16"]))
 def test_a_converted_copy_is_known(kind):
     result = mk.compare(candidate=converted("base", kind), base=MemorySource(BASE.files("BF16"), name="base"))
     assert result.verdict.conclusion is Conclusion.SHARED

@@ -10,6 +10,7 @@ import pytest
 import yaml
 from rich.console import Console
 from tests.lineage.models import loaded, source, with_experts_of
+from tests.support.amount import every
 
 from modelkin import MergeResult, explain_merge
 from modelkin.casework.lab import derive
@@ -254,6 +255,7 @@ def test_the_ancestor_of_two_children_is_nearer_to_their_mean_and_still_no_merge
     assert found.conclusion == "not-a-merge"
 
 
+@pytest.mark.more
 def test_no_three_relatives_of_the_zoo_look_like_a_merge():
     names = ["base", LIGHT, HEAVY, "grandchild"]
     sources = {name: source(name) for name in names}
@@ -326,7 +328,7 @@ def test_the_folder_tells_it_in_both_languages(merged, tmp_path, language, words
     assert written["merge.csv"].count("\n") == 1 + sum(max(1, len(cell.weights)) for cell in merged.cells)
 
 
-@pytest.mark.parametrize("width", [80, 120])
+@pytest.mark.parametrize("width", every(2, [80, 120]))
 def test_tables_of_four_models_with_long_names_say_what_each_row_is(width):
     names = ("base", LIGHT, HEAVY, SIBLING)
     long = {name: f"/models/an-organisation-of-some-length/a-model-7b-instruct-v2-{name}" for name in names}

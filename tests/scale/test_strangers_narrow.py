@@ -9,6 +9,7 @@ from tests.scale.strangers import NARROW, NARROW_DEEP, WANTED, WIDE, Seen, compa
 pytestmark = pytest.mark.timeout(1_800)
 
 
+@pytest.mark.more
 def test_two_strangers_of_a_width_of_the_world_are_not_accused():
     seen = Seen()
     seen.add("width 1,024", "standard", (900, 901))

@@ -133,7 +133,7 @@ def test_every_fault_is_expected_somewhere():
     assert set(Fault) == {*EXPECTED, *HARMLESS, *SEEN_LATER}
 
 
-@pytest.mark.parametrize("fault", EXPECTED, ids=lambda fault: fault.value)
+@pytest.mark.parametrize("fault", every(3, EXPECTED), ids=lambda fault: fault.value)
 def test_a_fault_that_stays_is_an_error_after_few_requests_and_bytes(reader, fault):
     kind, sentence, n_requests = EXPECTED[fault]
     slow = {"min_rate": 400_000} if fault is Fault.DRIPS else {}

@@ -47,6 +47,7 @@ def p_of(candidate, base, kept, **options):
     return found.log10_p
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("kind", MASKS)
 @pytest.mark.parametrize("sign_free", [False, True])
 def test_strangers_under_one_mask_are_found_no_more_often_than_stated(kind, sign_free):

@@ -71,6 +71,7 @@ def test_a_value_cut_short_is_refused(text: str):
         scanner(text).value("it", max_bytes=1000)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("number", [math.inf, -math.inf, math.nan])
 def test_numbers_that_are_none_are_refused(number: float):
     with pytest.raises(ConfigError, match="is not a JSON number"):

@@ -30,6 +30,7 @@ def test_a_plain_file_name_is_shown_as_it_is():
     assert plain("sub/model.safetensors") == "sub/model.safetensors"
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     ("refs", "expected"),
     [

@@ -47,7 +47,7 @@ def judged(candidate, base, at, **options):
     return found
 
 
-@pytest.mark.parametrize("shares", SHARES, ids=str)
+@pytest.mark.parametrize("shares", every(2, [(shares,) for shares in SHARES]), ids=str)
 @pytest.mark.parametrize("shape", [(128, 96), (256, 512)])
 def test_a_common_beginning_is_no_common_origin(shares, shape):
     rng = np.random.default_rng(5)
@@ -261,6 +261,7 @@ def between_bases(layers, rng):
     ]
 
 
+@pytest.mark.more
 def test_products_of_public_matrices_in_all_layers_are_no_common_origin():
     rng = np.random.default_rng(20)
     models = [between_bases(drawn(5, (256, 512), rng), rng) for _ in range(2)]

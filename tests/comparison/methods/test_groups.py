@@ -47,6 +47,7 @@ def test_groups_of_a_noisy_copy_are_found_at_the_floor_of_what_eight_can_say():
     assert all(test.log10_p < -4 for test in found)
 
 
+@pytest.mark.more
 def test_groups_of_strangers_are_not():
     z = [
         test.z

@@ -62,6 +62,7 @@ def unguarded(monkeypatch):
     return judge
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     ("density", "filling", "one_sided"),
     every(

@@ -144,6 +144,7 @@ class TestPaths:
 
 
 class TestBombs:
+    @pytest.mark.more
     @pytest.mark.parametrize("key", ["metadata", "anything"])
     @pytest.mark.parametrize("unit", [b"[", b'{"a":', b"[],", b'"",'])
     def test_nesting_and_bulk_take_little_memory(self, key: str, unit: bytes):
