@@ -159,21 +159,35 @@ def all_fits(groups: tuple[NameGroup, ...]) -> dict[str, FamilyFit]:
             extra[matcher] += not group.counts and share > 0
     best: dict[str, FamilyFit] = {}
     for matcher in _matchers():
-        required = _required(matcher.spec, seen[matcher])
-        fit = FamilyFit(
-            matcher=matcher,
-            coverage=explained[matcher] / max(n_counting + extra[matcher], 1),
-            n_required=len(required),
-            missing=tuple(tensor.pattern for tensor in required if tensor not in seen[matcher]),
-            roles=frozenset(role for tensor in seen[matcher] for role in _roles(tensor)),
-        )
+        if seen[matcher]:
+            coverage = explained[matcher] / max(n_counting + extra[matcher], 1)
+            fit = _fit(matcher, frozenset(seen[matcher]), coverage)
+        else:
+            fit = _unseen(matcher)
         rival = best.get(matcher.spec.family)
         if rival is None or rank(fit) > rank(rival):
             best[matcher.spec.family] = fit
     return best
 
 
-def _required(spec: ArchitectureSpec, seen: set[TensorSpec]) -> list[TensorSpec]:
+@cache
+def _unseen(matcher: Matcher) -> FamilyFit:
+    """Return the fit of a family of which there is nothing, as of nearly all."""
+    return _fit(matcher, frozenset(), 0.0)
+
+
+def _fit(matcher: Matcher, seen: frozenset[TensorSpec], coverage: float) -> FamilyFit:
+    required = _required(matcher.spec, seen)
+    return FamilyFit(
+        matcher=matcher,
+        coverage=coverage,
+        n_required=len(required),
+        missing=tuple(tensor.pattern for tensor in required if tensor not in seen),
+        roles=frozenset(role for tensor in seen for role in _roles(tensor)),
+    )
+
+
+def _required(spec: ArchitectureSpec, seen: frozenset[TensorSpec]) -> list[TensorSpec]:
     """Return what a complete model has, without a stack that is missing entirely."""
     stacks = {tensor.stack for tensor in seen if "layer" in tensor.slots}
     return [
