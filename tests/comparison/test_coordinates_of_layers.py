@@ -66,6 +66,7 @@ def test_what_was_done_is_told_of_a_renumbered_copy_without_tokens(kind, signs):
         assert told["tables-not-subtracted"]["components"] == "embedding, head"
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     ("change", "kind"), [("copy", "copy"), ("quantised-copy", "unknown"), ("fine-tune", "unknown")]
 )

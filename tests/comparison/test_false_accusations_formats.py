@@ -120,6 +120,7 @@ def padded(model, scheme, n_added=96):
     )
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("scheme", ["gptq-2", "hqq-2-1", "mlx-2"])
 def test_twins_that_were_padded_and_quantised_alike_stay_strangers(scheme):
     """Zeros come back as zeros from the first two, and as one small vector from the third."""

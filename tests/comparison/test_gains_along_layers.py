@@ -165,6 +165,7 @@ def test_gains_that_were_read_are_not_read_again(monkeypatch):
     ]
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("layers", [WITHOUT_FIRST, DOUBLED], ids=["removed", "doubled"])
 def test_a_dry_run_names_the_gains_that_may_be_followed(layers):
     models = opened(relaid(layers), "candidate"), opened(drawn(), "base")

@@ -239,6 +239,7 @@ def full(hub, folder, candidate="org/b"):
     return plans, mk.compare(candidate=candidate, base="org/a", options=options)
 
 
+@pytest.mark.more
 def test_full_depth_plans_and_reads_every_value_of_a_pair_that_differs(tmp_path):
     shape = LlamaShape(layers=2, hidden=64, mlp=1024, vocab=4096)
     repos = {name: llama_files(shape, seed=seed, dtype="BF16") for name, seed in (("org/a", 1), ("org/b", 2))}

@@ -165,6 +165,7 @@ def test_an_original_is_not_supported_as_a_quantised_copy_of_its_copy():
 # -- formats with few exponents
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     ("change", "kind"),
     [

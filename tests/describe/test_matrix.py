@@ -495,6 +495,7 @@ def test_every_baseline_is_there_for_every_measure(trained):
     assert all((item.null is None) == (item.reason is not None) for item in trained.baselines)
 
 
+@pytest.mark.more
 def test_strangers_lie_within_the_shuffles_and_a_child_far_outside(trained):
     found = baselines(trained, "shuffle")
     stranger, child = found["base x twin-1"], found["base x finetune-light"]

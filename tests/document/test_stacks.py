@@ -105,6 +105,7 @@ def test_nothing_faces_anything_where_nothing_was_tested(compared):
     assert len(drawn(compared("identical")).facing) == 4
 
 
+@pytest.mark.more
 def test_layers_that_were_repeated_face_the_ones_they_came_from(deeper):
     block = drawn(deeper)
     layers = {

@@ -312,6 +312,7 @@ def test_adapters_between_public_random_matrices_are_no_finding(adapters, monkey
     assert min(bounds()) > -5
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     "adapters", [partial(public_projections, rank=64, size=0.8), partial(public_bases, n_bases=1, size=0.4)]
 )

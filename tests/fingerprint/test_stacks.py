@@ -58,6 +58,7 @@ def test_z_is_that_of_the_exact_test_where_both_have_the_same_units():
     assert n_seen == len(SLOTS)
 
 
+@pytest.mark.more
 def test_whatever_is_found_in_the_zoo_is_worth_the_exact_test():
     made = zoo()
     stack = FingerprintStack(made)

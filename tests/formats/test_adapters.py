@@ -195,6 +195,7 @@ def test_the_card_of_such_a_folder_says_adapter(tmp_path):
     assert "the folder holds a whole model and an adapter" in result.to_json()
 
 
+@pytest.mark.more
 def test_weights_hidden_in_an_adapter_beside_a_decoy_are_found(tmp_path):
     shape = LlamaShape(layers=1, hidden=1024, mlp=128, heads=8, kv_heads=1, vocab=128)
     stolen = llama_tensors(shape)

@@ -165,6 +165,7 @@ def test_a_converted_fine_tune_is_known():
     assert result.verdict.conclusion is Conclusion.SHARED
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("kind", ["f16", "int8", "int16"])
 def test_a_converted_stranger_stays_one(kind):
     result = mk.compare(
@@ -240,6 +241,7 @@ LLAMA = ct2_llama(
 )
 
 
+@pytest.mark.more
 @given(seed=st.integers(0, 2**32))
 @settings(max_examples=400, deadline=None)
 @pytest.mark.parametrize("data", [SMALL, LLAMA], ids=["odd", "llama"])

@@ -141,6 +141,7 @@ def tiny_file(version):
 FILES = {version: tiny_file(version) for version in (0, 1, 2)}
 
 
+@pytest.mark.more
 @given(seed=st.integers(0, 2**32), version=st.sampled_from([0, 1, 2]))
 @settings(max_examples=400, deadline=None)
 def test_spoilt_files_are_judged(seed, version):

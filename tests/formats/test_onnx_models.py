@@ -74,6 +74,7 @@ def test_nothing_is_guessed_of_a_graph_that_is_no_encoder():
     assert not any("guessed" in note for note in map(str, model.weights.notes))
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("style", ["plain", "int8", "fused", "anonymous"])
 def test_a_converted_copy_is_found(zoo_bert, style):
     result = mk.compare(candidate=converted(zoo_bert["bert-base"], style), base=str(ZOO / "bert-base"))

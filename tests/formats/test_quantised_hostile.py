@@ -301,6 +301,7 @@ def damaged(draw: st.DrawFn) -> tuple[dict[str, RawTensor | npt.NDArray[Any]], d
     return tensors, config
 
 
+@pytest.mark.more
 @settings(max_examples=250, suppress_health_check=list(HealthCheck), deadline=None)
 @given(case=damaged())
 def test_damage_ends_in_a_format_error_or_in_numbers(case):

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.places import ZOO as KEPT
+from tests.support.amount import every
 
 import modelkin
 from modelkin.casework.lab import embedded_zoo, load_recipes, load_zoo
@@ -100,6 +101,7 @@ def test_the_embedded_zoo_is_a_part_of_the_kept_one():
         assert model.sha256 == ZOO[name].sha256
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("name", ZOO)
 def test_a_checkpoint_survives_writing_and_reading(name, tmp_path):
     kept = ZOO[name]
@@ -116,7 +118,7 @@ def test_every_tensor_has_a_part_and_axes(name):
         assert len(axes_of(tensor, array.ndim)) == array.ndim
 
 
-@pytest.mark.parametrize("name", ZOO)
+@pytest.mark.parametrize("name", every(2, ZOO))
 def test_modelkin_reads_and_knows_the_model(name):
     kept = ZOO[name].load()
     with modelkin.open_model(str(ZOO[name].folder)) as model:

@@ -41,6 +41,7 @@ def test_local_models_take_the_place_of_those_of_the_study(two: dict[str, str], 
     assert (tmp_path / "out/plots/cosine.svg").is_file()
 
 
+@pytest.mark.more
 def test_a_stand_in_is_never_called_by_the_name_of_the_model_it_replaces(two: dict[str, str], tmp_path: Path):
     text = GOOD.replace("name: A,", "name: Famous-Model,")
     out = tmp_path / "out"

@@ -52,7 +52,7 @@ def test_coordinates_without_units_are_a_reading_of_their_own(components):
     evidence = [*(shared(name) for name in components), *SILENT, shared("residual")]
     deep, early = judged(evidence, stage="deep"), judged(evidence[:-1])
     assert deep.reading == "coordinates-only"
-    assert "trained on the other's hidden states, or started from its embeddings" in str(deep.headline)
+    assert "trained on the other's hidden states, or started from the same embeddings" in str(deep.headline)
     assert early.reading == "coordinates-so-far"
     assert "units were reordered" in str(early.summary)  # before the deep stage that cannot be excluded
 

@@ -32,7 +32,8 @@ EVERYWHERE_Z = 3.0
 """z from which layers that do not face each other agree, all together. It is low, as an initialisation of
 which little is left still orders the units; it must show within each model and across."""
 CERTAIN_Z = 6.0
-"""The same if nothing else can be tested."""
+"""The same across models if nothing else can be tested. Within each of them `EVERYWHERE_Z` is enough: z of a
+pair of layers scatters by 1, and strangers of two layers that began alike had 5.0 within and 8.2 across."""
 FEWEST_OTHERS = 2
 """Other layers of each model needed to tell a common initialisation from more."""
 _MOST_SHARE = 4.0
@@ -62,12 +63,25 @@ class Remembered:
     _squared: dict[tuple[int, int], float] = field(default_factory=dict)
     _squares: dict[tuple[int, int], float] = field(default_factory=dict)
     _products: dict[tuple[int, int], float] = field(default_factory=dict)
+    _numbers: dict[int, tuple[Array, int]] = field(default_factory=dict)
+    _distinct: dict[bytes, list[Array]] = field(default_factory=dict)
+    """By their first units."""
 
     def directions(self, rows: Array) -> Array:
         """Return units of norm 1 without their mean."""
         if id(rows) not in self._directions:
             self._directions[id(rows)] = rows, directions(rows)
         return self._directions[id(rows)][1]
+
+    def number(self, rows: Array) -> int:
+        """Return a number that only equal layers have in common."""
+        if id(rows) not in self._numbers:
+            alike = self._distinct.setdefault((rows[:1] + 0.0).tobytes(), [])  # no zero is negative
+            same = next((other for other in alike if np.array_equal(other, rows)), rows)
+            if same is rows:
+                alike.append(rows)
+            self._numbers[id(rows)] = rows, id(same)
+        return self._numbers[id(rows)][1]
 
     def z(self, one: Array, two: Array) -> float:
         """Return the rough z of the directions of two layers."""
@@ -164,7 +178,7 @@ def common_beginning(rows: tuple[Array, Array], others: OtherLayers) -> CommonBe
     if not joint_z([z(*both) for both in across]) > limit:
         return None
     inside = [z(rows[0], other) for other, _ in kept], [z(rows[1], other) for _, other in kept]
-    if not min(joint_z(inside[0]), joint_z(inside[1])) > limit:
+    if not min(joint_z(inside[0]), joint_z(inside[1])) > EVERYWHERE_Z:
         return None
     if len(kept) < FEWEST_OTHERS:
         return CommonBeginning(log10_p=0.0)
@@ -203,8 +217,10 @@ def common_up_to_sign(
         return size(*rows) <= _MOST_SHARE * max(size(*both) for both in across)
 
     if beside is None and is_explained(known.square):
-        by_units = [joint_z([known.squared_z(*both) for both in pairs]) for pairs in (across, *inside)]
-        if min(by_units) > limit:
+        crossing, *within = (
+            joint_z([known.squared_z(*both) for both in pairs]) for pairs in (across, *inside)
+        )
+        if crossing > limit and min(within) > EVERYWHERE_Z:
             return CommonBeginning(log10_p=0.0)
     if is_explained(known.size):
         # Whether two layers agree or disagree is chance, so all pairs of layers of a model count.
@@ -222,14 +238,20 @@ def _scatter(scores: Sequence[float]) -> float:
 
 
 def _comparable(rows: tuple[Array, Array], others: OtherLayers) -> tuple[list[tuple[Array, Array]], float]:
-    """Return the other layers, of both models, that can be compared, and the z from which they agree."""
-    kept = [
-        both
-        for both in zip(others.candidate, others.base, strict=True)
-        if both[0].shape == rows[0].shape and both[1].shape == rows[1].shape
-        # One layer that is used twice is not another layer.
-        if not _equal(both[0], rows[0]) and not _equal(both[1], rows[1])
-    ]
+    """Return the other layers, of both models, that can be compared, and the z from which they agree.
+
+    A layer that is used twice, as the tested one or as another, is not one more layer.
+    """
+    number = others.known.number
+    seen = tuple({number(side)} for side in rows)
+    kept = []
+    for both in zip(others.candidate, others.base, strict=True):
+        numbers = tuple(map(number, both))
+        new = all(one not in known for one, known in zip(numbers, seen, strict=True))
+        if new and all(one.shape == tested.shape for one, tested in zip(both, rows, strict=True)):
+            kept.append(both)
+            for one, known in zip(numbers, seen, strict=True):
+                known.add(one)
     return kept, EVERYWHERE_Z if len(kept) >= FEWEST_OTHERS else CERTAIN_Z
 
 
@@ -299,10 +321,6 @@ def _squares(some: Array, base: Array) -> Array:
     """Return the sums of squares of some rows of the similarity."""
     similarity = some @ base.T
     return np.asarray(np.einsum("ij,ij->i", similarity, similarity), dtype=np.float64)
-
-
-def _equal(one: Array, two: Array) -> bool:
-    return np.array_equal(one[:1], two[:1]) and np.array_equal(one, two)
 
 
 def _beside(rows: Array, near: Array, far: Sequence[Array]) -> Array:
