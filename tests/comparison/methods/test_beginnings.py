@@ -161,7 +161,9 @@ def test_what_is_remembered_of_layers_is_what_would_be_made_anew():
     known = Remembered()
     for one in layers:
         for two in layers:
-            assert known.z(one, two) == rough_z(directions(one), directions(two)) == known.z(one, two)
+            anew = rough_z(directions(one), directions(two))
+            assert known.z(one, two) == pytest.approx(anew, rel=1e-5)  # sums depend on alignment in memory
+            assert known.z(one, two) == known.z(one, two)
     assert known.directions(layers[0]) is known.directions(layers[0])
 
 
