@@ -15,11 +15,13 @@ from modelkin.comparison.methods._interface import (
 )
 from modelkin.comparison.methods._layer_choice import whole_layers_fit
 from modelkin.comparison.methods._result import (
+    CLAIMED,
     EQUAL_VALUES,
     FEW_ORDERS,
     HEADS_ALIKE,
     LOG10_ALPHA,
     ORDERED,
+    SINGLE_LAYER,
     Agreement,
     Contrast,
     Effect,
@@ -45,12 +47,14 @@ from modelkin.comparison.methods.equality import (
 
 __all__ = [
     "BEGINNING_FLAGS",
+    "CLAIMED",
     "COPY_UNITS",
     "EQUAL_VALUES",
     "FEW_ORDERS",
     "HEADS_ALIKE",
     "LOG10_ALPHA",
     "ORDERED",
+    "SINGLE_LAYER",
     "Agreement",
     "Contrast",
     "Effect",

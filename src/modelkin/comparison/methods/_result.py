@@ -22,6 +22,11 @@ HEADS_ALIKE = "heads-alike"
 coordinates has such heads too."""
 EQUAL_VALUES = "equal-values"
 """Flag of a test whose values are all equal, bit for bit."""
+CLAIMED = -3.0
+"""log10 p from which a test claims something that the same units of other layers may explain."""
+SINGLE_LAYER = "single-layer"
+"""Flag of a test that claims something where no second pair of different layers was read: a recipe that
+begins all layers alike would not be recognised."""
 _FOUND, _NOT_FOUND = -6.0, -3.0
 """log10 p where a test finds something, and where it does not."""
 Details = Mapping[str, float | int | str | Message]

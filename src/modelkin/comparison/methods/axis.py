@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Unpack
 
 import numpy as np
@@ -20,8 +21,25 @@ from modelkin.stats import (
 from modelkin.tensors import Array
 
 from ._interface import Method
-from ._result import FEW_ORDERS, LOG10_ALPHA, ORDERED, Details, Effect, Skipped, Tested, Where
-from .beginnings import OtherLayers, beside_beginning, common_beginning, common_up_to_sign
+from ._result import (
+    CLAIMED,
+    FEW_ORDERS,
+    LOG10_ALPHA,
+    ORDERED,
+    SINGLE_LAYER,
+    Details,
+    Effect,
+    Skipped,
+    Tested,
+    Where,
+)
+from .beginnings import (
+    OtherLayers,
+    beside_beginning,
+    common_beginning,
+    common_up_to_sign,
+    is_single,
+)
 from .sizes import given_sizes
 from .small_places import given_small_places
 from .tied import TIED, is_tied
@@ -35,8 +53,6 @@ N_CHOSEN = 999
 """Drawn orders of a test that was picked from many: after that correction a rank can decide nothing, only the
 bounds can."""
 
-CLAIMED = -3.0
-"""log10 p from which a test claims something that the same units of other layers may explain."""
 FEWEST_ALONE = 4
 """As many as the test on an axis needs (`MIN_UNITS`)."""
 SAME = 1e-4
@@ -144,6 +160,8 @@ def unit_evidence(
     beginning = None if others is None else common_beginning(rows, others)
     if isinstance(test, Tested) and test.log10_p < CLAIMED and others is not None:
         beginning = common_up_to_sign(rows, others, beside=beginning) or beginning
+        if is_single(rows, others):
+            test = replace(test, flags=(*test.flags, SINGLE_LAYER))
     if isinstance(test, Tested) and beginning is not None:
         test = beside_beginning(test, beginning, chosen_from=chosen_from)
     return test

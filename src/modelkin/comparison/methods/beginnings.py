@@ -191,6 +191,11 @@ def common_beginning(rows: tuple[Array, Array], others: OtherLayers) -> CommonBe
     return CommonBeginning(log10_p=log10_sign_bound(np.sum(np.where(used, own[0] * own[1], 0.0), axis=1)))
 
 
+def is_single(rows: tuple[Array, Array], others: OtherLayers) -> bool:
+    """Say whether no second pair of different layers was read, which could show a common beginning."""
+    return not _comparable(rows, others)[0]
+
+
 def common_up_to_sign(
     rows: tuple[Array, Array], others: OtherLayers, *, beside: CommonBeginning | None = None
 ) -> CommonBeginning | None:

@@ -10,9 +10,9 @@ and may change coordinates afterwards.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence, Set
 
-from modelkin.comparison.methods import EQUAL_VALUES, Evidence, Tested
+from modelkin.comparison.methods import CLAIMED, EQUAL_VALUES, SINGLE_LAYER, Evidence, Tested
 
 from .result import ComponentVerdict, Conclusion, Reading
 
@@ -23,6 +23,10 @@ UNITS = frozenset({"mlp", "experts"})
 """Components whose units must have been tested for their absence to mean something."""
 BODY = UNITS | {"attention"}
 """Components of which one must be shared for the whole to be: tables, gains and routers are a part."""
+LAYER = BODY | {"router", "residual"}
+"""Components of layers that a recipe begins alike, and what they write."""
+_RECIPES: tuple[Reading, ...] = ("beginning-alone", "zeros-alone")
+"""Flags that are readings where nothing is found, by rank."""
 
 
 def pattern_of(
@@ -44,13 +48,11 @@ def pattern_of(
     whose units hold exactly the other's numbers, which nobody learns.
     """
     tests = [test for test in evidence if isinstance(test, Tested)]
-    if conclusion is Conclusion.NO_EVIDENCE:
-        flags = {flag for test in tests for flag in test.flags}
-        if "beginning-alone" in flags:
-            return "beginning-alone"
-        return "zeros-alone" if "zeros-alone" in flags else None
     shared = {name for name, item in components.items() if item.conclusion.related}
     silent = {name for name, item in components.items() if item.conclusion is Conclusion.NO_EVIDENCE}
+    if conclusion is Conclusion.NO_EVIDENCE:
+        flags = {flag for test in tests for flag in test.flags}
+        return next((name for name in _RECIPES if name in flags), None)
     if conclusion is Conclusion.SHARED_REPARAMETRISED:
         equal = {test.component for test in tests if test.reordered and EQUAL_VALUES in test.flags}
         if shared <= equal & _TABLES and silent & UNITS:
@@ -60,8 +62,23 @@ def pattern_of(
         if all(components[name].is_exact for name in matched):
             return "units-found-again" if shared & STREAM else None
         return "layers-found-again"
-    if conclusion is not Conclusion.SHARED_PARTIAL:
-        return None
+    if conclusion in (Conclusion.SHARED, Conclusion.SHARED_PARTIAL) and _is_single(shared, tests):
+        return "single-layer"
+    if conclusion is Conclusion.SHARED_PARTIAL:
+        return _of_a_part(shared, silent, components, tests, stage=stage, alike_heads=alike_heads)
+    return None
+
+
+def _of_a_part(
+    shared: Set[str],
+    silent: Set[str],
+    components: Mapping[str, ComponentVerdict],
+    tests: Sequence[Tested],
+    *,
+    stage: str,
+    alike_heads: bool,
+) -> Reading | None:
+    """Name the pattern of some parts that are shared, in the numbering the models came with."""
     if shared == {"norms"}:
         tested = {name for name, item in components.items() if item.conclusion.related is not None}
         return "norm-gains-only" if tested > shared else "norm-gains-alone"
@@ -73,3 +90,15 @@ def pattern_of(
     if stage != "deep":
         return "coordinates-so-far"
     return "coordinates-and-heads" if alike_heads else "coordinates-only"
+
+
+def _is_single(shared: Set[str], tests: Sequence[Tested]) -> bool:
+    """Say whether one pair of layers is all that is shared, and all that could be compared.
+
+    What it writes runs along the residual stream, and says no more than its units do. A test that saw another
+    layer, and claims something, knows that not all layers began alike.
+    """
+    if not shared & BODY or not shared <= LAYER:
+        return False
+    claimed = [test for test in tests if test.component in shared - {"residual"} and test.log10_p < CLAIMED]
+    return bool(claimed) and all(SINGLE_LAYER in test.flags for test in claimed)

@@ -43,6 +43,7 @@ Reading = Literal[
     "coordinates-so-far",
     "units-found-again",
     "layers-found-again",
+    "single-layer",
     "zeros-alone",
     "beginning-alone",
 ]
@@ -58,6 +59,7 @@ Reading = Literal[
 ``coordinates-so-far``: coordinates without units, before moved layers and reordered units were looked for.
 ``units-found-again``: shared coordinates, and units in another order: copied, or learned block by block.
 ``layers-found-again``: the same in other coordinates, which were learned from other layers or tokens.
+``single-layer``: one pair of layers and nothing outside it is shared: copied, or begun by one recipe.
 ``zeros-alone``: nothing is shared except the places of zeros.
 ``beginning-alone``: nothing is shared except what all layers of both models have in common.
 """

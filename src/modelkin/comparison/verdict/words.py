@@ -17,7 +17,7 @@ EXPLAINED: frozenset[Reading | None] = frozenset(
         *("norm-gains-only", "norm-gains-alone", "token-tables-only", "tables-so-far"),
         "tables-reordered",
         *("coordinates-only", "coordinates-and-heads", "coordinates-so-far"),
-        *("units-found-again", "layers-found-again", "zeros-alone", "beginning-alone"),
+        *("units-found-again", "layers-found-again", "single-layer", "zeros-alone", "beginning-alone"),
     }
 )
 """Readings whose summary says what they commonly mean."""
@@ -202,6 +202,9 @@ def _verdict(
         if item.conclusion not in (Conclusion.NO_EVIDENCE, Conclusion.NOT_TESTABLE)
     ]
     rest = [name for name, item in components.items() if item.conclusion is Conclusion.NO_EVIDENCE]
+    if reading == "single-layer":
+        layer = tuple(_part(name, components[name]) for name in shared)
+        return _with_rest(say("summary.single-layer", pair=pair, parts=layer), components)
     match conclusion:
         case Conclusion.IDENTICAL:
             return say("summary.identical", pair=pair, reason=identity)
@@ -219,13 +222,7 @@ def _verdict(
             if same_numbers:
                 return _in_another_order(pair, components, same_numbers)
             form = "ranked" if ranked else "own-layers" if contrasted else "reparametrised"
-            parts = tuple(_part(name, components[name]) for name in shared)
-            if reading in FOUND_AGAIN:
-                again = say(f"summary.{_marked(reading, form)}", pair=pair, parts=parts)
-                return _with_rest(again, components)
-            if reading is not None:
-                return say(f"summary.{reading}", pair=pair, parts=parts, rest=_named(rest))
-            return _with_rest(say(f"summary.shared-{form}", pair=pair, parts=parts), components)
+            return _in_changed_form(pair, components, shared, rest, form=form, reading=reading)
         case Conclusion.NO_EVIDENCE:
             blind = [name for name, item in components.items() if item.reason and item.reason.code == "blind"]
             return _no_evidence(pair, limits, blind)
@@ -234,6 +231,25 @@ def _verdict(
             told = [reason for reason in reasons if reason][:3]
             said = say("summary.not-testable", pair=pair, reason=joined(told or [say("no-method")]))
             return say("sentences", said=(said, _remedy(told, stage=stage)))
+
+
+def _in_changed_form(
+    pair: Message,
+    components: Mapping[str, ComponentVerdict],
+    shared: Sequence[str],
+    rest: Sequence[str],
+    *,
+    form: str,
+    reading: Reading | None,
+) -> Message:
+    """Say which parts are shared in a changed form, and what that rests on."""
+    parts = tuple(_part(name, components[name]) for name in shared)
+    if reading in FOUND_AGAIN:
+        again = say(f"summary.{_marked(reading, form)}", pair=pair, parts=parts)
+        return _with_rest(again, components)
+    if reading is not None:
+        return say(f"summary.{reading}", pair=pair, parts=parts, rest=_named(rest))
+    return _with_rest(say(f"summary.shared-{form}", pair=pair, parts=parts), components)
 
 
 def _named(names: Iterable[str]) -> tuple[Message, ...]:

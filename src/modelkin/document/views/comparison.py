@@ -66,6 +66,16 @@ from .words import (
 
 Detail = Literal["brief", "verbose", "whole"]
 """How much is shown: the answer and what it means; also every test; or the whole record."""
+_COORDINATES = "meaning.coordinates"
+_MEANINGS = {
+    "coordinates-only": _COORDINATES,
+    "coordinates-and-heads": _COORDINATES,
+    "coordinates-so-far": _COORDINATES,
+    "units-found-again": "meaning.units-found-again",
+    "layers-found-again": "meaning.layers-found-again",
+    "single-layer": "meaning.single-layer",
+}
+"""Readings that mean something else than their conclusion usually does."""
 
 
 def comparison_view(
@@ -164,10 +174,8 @@ class _ComparisonBlocks:
             basis = "text.ranked_meaning"
         elif own_layers_text(self.result, self.language) is not None:
             basis = "text.own_layers_meaning"
-        elif verdict.reading == "units-found-again":
-            basis = "meaning.units-found-again"
-        elif verdict.reading == "layers-found-again":
-            basis = "meaning.layers-found-again"
+        elif verdict.reading in _MEANINGS:
+            basis = _MEANINGS[verdict.reading]
         return Card(
             headline=self.language.tell(verdict.headline),
             tone=tone(verdict.conclusion),
