@@ -43,12 +43,45 @@ def test_a_frozen_table_makes_no_copy_of_layers_that_are_unlike():
     assert found.relation.findings[0].numbers == {"components": "embedding"}
 
 
+def same_order(model: Checkpoint) -> Checkpoint:
+    return model
+
+
+def in_another_order(model: Checkpoint) -> Checkpoint:
+    return derive.permute_residual(model, rng=np.random.default_rng(5))
+
+
+def scrambled(model: Checkpoint) -> Checkpoint:
+    rng = np.random.default_rng(5)
+    return derive.permute_residual(
+        derive.permute_heads(derive.permute_mlp_units(model, rng=rng), rng=rng), rng=rng
+    )
+
+
 @pytest.mark.parametrize("student", ["started", "student-all"])
 def test_a_model_in_the_coordinates_of_another_has_no_parts_replaced(student):
     found = subtracted(lookalike(student), lookalike("teacher"), "deep")
     assert found.verdict.reading == "coordinates-only"
     assert found.relation.kind == "unknown"
     assert [item.kind for item in found.relation.findings] == ["same-coordinates"]
+
+
+@pytest.mark.parametrize("changed", [same_order, in_another_order], ids=["as-trained", "dimensions-permuted"])
+def test_a_student_of_blocks_has_units_in_common_and_was_not_trained_further(changed):
+    found = subtracted(changed(lookalike("student-blocks")), lookalike("teacher"), "deep")
+    assert found.verdict.reading in ("units-found-again", "layers-found-again")
+    assert found.relation.kind == "unknown"
+    assert found.relation.findings[0].kind == "same-units"
+    assert not {"fine-tune", "layers-replaced"} & {item.kind for item in found.relation.findings}
+
+
+@pytest.mark.parametrize(
+    "changed", [in_another_order, scrambled], ids=["dimensions-permuted", "all-permuted"]
+)
+def test_a_copy_that_was_reordered_and_trained_is_a_fine_tune_still(changed):
+    found = subtracted(changed(zoo_model("finetune-light")), zoo_model("base"), "deep")
+    assert found.relation.kind == "fine-tune"
+    assert "same-units" not in {item.kind for item in found.relation.findings}
 
 
 def test_gains_alone_were_not_trained_where_everything_else_is_new():

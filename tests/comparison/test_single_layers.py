@@ -77,6 +77,9 @@ def test_a_common_start_of_the_only_layer_is_not_told_as_a_common_origin(size, n
     for said in (verdict.headline, verdict.summary):
         assert load_language("ko").tell(said) != str(said)
     assert mk.Comparison.from_json(result.to_json()) == result
+    assert result.relation is not None
+    assert result.relation.kind == "unknown"
+    assert result.relation.findings[0].kind == "same-layer"
 
 
 @pytest.mark.parametrize("size", ["width 256"])

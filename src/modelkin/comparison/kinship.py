@@ -11,6 +11,7 @@ from modelkin.comparison.identity import CopyWalk
 from modelkin.comparison.methods import Agreement, Contrast, EqualityCount, Evidence, Skipped, Tested
 from modelkin.comparison.record import AlignmentSummary, Direction, FrameRecord, Relation
 from modelkin.comparison.relation import (
+    BARE,
     Deltas,
     RelationFinding,
     TensorChange,
@@ -141,7 +142,7 @@ def relation_of(
     shapes = shape_findings(
         candidate.architecture, base.architecture, verdict, layers, tokens, deltas.changes
     )
-    bare = bool(shapes) and shapes[0].kind in ("same-tables", "same-coordinates")
+    bare = bool(shapes) and shapes[0].kind in BARE
     values = copy or ("unknown" if bare else kind_of_values(deltas.changes))
     elsewhere = _differ_elsewhere(values, walk, counted, deltas.changes)
     tables = [] if elsewhere else _not_subtracted(values, walk, candidate, base, deltas.changes)
@@ -247,8 +248,7 @@ _KINDS = {
     "vocabulary-reordered": "vocabulary-change",
     "layers-unlike": "unknown",
     "tables-unlike": "unknown",
-    "same-tables": "unknown",
-    "same-coordinates": "unknown",
+    **dict.fromkeys(BARE, "unknown"),
 }
 """Finding -> kind, where their names differ."""
 

@@ -14,11 +14,12 @@
 
 from .counts import TensorCount, all_equal, count_tensors
 from .result import RelationFinding, TensorChange
-from .shapes import shape_findings
+from .shapes import BARE, shape_findings
 from .stage import Deltas, deltas_at_most, read_deltas, wanted_deltas
 from .values import findings_of_values, kind_of_values, lost_in
 
 __all__ = [
+    "BARE",
     "Deltas",
     "RelationFinding",
     "TensorChange",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Iterable, Mapping, Sequence
 
 from modelkin.architecture import Architecture
@@ -25,8 +26,17 @@ _BARE = {
     "coordinates-only": "same-coordinates",
     "coordinates-and-heads": "same-coordinates",
     "coordinates-so-far": "same-coordinates",
+    "single-layer": "same-layer",
 }
 """Readings by which no layer need have been copied, and what is then found: nothing was replaced."""
+_LEARNED = {"units-found-again", "layers-found-again"}
+"""Readings of units that were copied or learned; numbers that are far apart speak for neither."""
+BARE = frozenset({*_BARE.values(), "same-units"})
+"""Findings that stand alone: what follows from a copy is not said."""
+_UNITS = frozenset({"attention", "mlp", "experts"})
+"""Components of layers that are made of units or heads."""
+_NARROWED = {"same-tables": {"embedding", "head"}, "same-units": _UNITS, "same-layer": _UNITS}
+"""Findings of some components, whatever else is shared."""
 _UNLIKE = ("layers-unlike", "tables-unlike")
 """What was not found where it was expected, and may be elsewhere: no kind follows."""
 _SAME_IDS = 0.9
@@ -46,10 +56,12 @@ def shape_findings(
 ) -> list[RelationFinding]:
     """Return what became of the shape; the first one names the kind. Parts that share nothing say nothing.
 
-    Where only token tables or coordinates are shared, no shape became of another: that alone is said.
+    Where layers need not have been copied, no shape became of another: what is shared is all that is said.
     """
     if verdict.reading in _BARE:
         return [_bare(verdict, _BARE[verdict.reading])]
+    if verdict.reading in _LEARNED and _are_numbers_far(verdict, changes):
+        return [_bare(verdict, "same-units")]
     found = {name for name, item in verdict.components.items() if item.conclusion.related}
     told: list[RelationFinding] = []
     # Before that, layers of equal number face each other, whether or not they do in truth.
@@ -76,10 +88,31 @@ def _are_layers_alike(changes: Sequence[TensorChange]) -> bool:
     return len(alike) >= _NEARLY_ALL * len(inner) > 0
 
 
+def _are_numbers_far(verdict: Verdict, changes: Sequence[TensorChange]) -> bool:
+    """Say whether matrices are no more alike than those of strangers can be, where units were found again.
+
+    A copy that was reordered is alike once the order is undone, at least in one component. What learned what
+    a block does has units in common, and few numbers.
+    """
+    medians = []
+    for name in sorted(_UNITS & verdict.components.keys()):
+        item = verdict.components[name]
+        cosines = [
+            change.cosine
+            for change in changes
+            if change.component == name
+            and change.cosine is not None
+            and (change.layer in item.layers or not item.other_layers)
+        ]
+        if item.conclusion.related and cosines:
+            medians.append(statistics.median(cosines))
+    return bool(medians) and max(medians) < ALIKE
+
+
 def _bare(verdict: Verdict, kind: str) -> RelationFinding:
     names = [name for name, item in verdict.components.items() if item.conclusion.related]
-    if kind == "same-tables":
-        names = [name for name in names if name in ("embedding", "head")]
+    if kind in _NARROWED:
+        names = [name for name in names if name in _NARROWED[kind]]
     parts = tuple(say(f"component.{name}") for name in names)
     return _shape(kind, {"components": ", ".join(names)}, parts=parts)
 
