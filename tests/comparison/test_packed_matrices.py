@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from tests.support import to_bfloat16
 
-from modelkin.comparison.relation import turned
 from modelkin.comparison.relation.packed import Packed
 
 
@@ -37,11 +36,3 @@ def test_one_number_that_needs_more_bits_keeps_all_of_them():
     values = rounded(matrix(1_500, 1_024), "BF16")
     values[-1, -1] = 1e-30 + 1e-37
     assert Packed.of(values).codes.dtype == np.float32
-
-
-@pytest.mark.parametrize("n", [0, 5, (1 << 20) - 3, (1 << 20) + 8, 3_000_001])
-def test_a_sum_in_pieces_is_the_sum_of_the_whole(n):
-    values = np.random.default_rng(n).standard_normal((1, n), dtype=np.float32)
-    whole = float(np.sqrt(np.mean(np.square(values, dtype=np.float64)))) if n else 0.0
-    assert turned._size(values) == whole
-    assert turned._size(values.T) == whole

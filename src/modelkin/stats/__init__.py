@@ -4,7 +4,7 @@ from ._assignment import best_pairing
 from ._axis import AxisOptions, axis_test
 from ._binomial import binomial_limit, log10_binomial_tail
 from ._combine import bonferroni, joint_z, log10_conformal
-from ._cross import cross_z
+from ._cross import CrossScores, cross_scores, cross_z
 from ._decomposition import cosine_decomposition, limit_cosine, positive_share
 from ._guards import is_sorted
 from ._multisets import log10_same_numbers
@@ -13,13 +13,14 @@ from ._result import AxisTest, NotTestable
 from ._swap import SwapTest, log10_sign_bound, swap_test
 from ._tails import log10_normal_tail, normal_quantile
 from ._traces import trace_test
-from ._units import MIN_UNITS, finite_or_zero, joint_features, row_norms
+from ._units import MIN_UNITS, finite_or_zero, joint_features, of_length_one, root_mean_square, row_norms
 from .matching import log10_increasing_bound, longest_increasing
 
 __all__ = [
     "MIN_UNITS",
     "AxisOptions",
     "AxisTest",
+    "CrossScores",
     "DetectionLimit",
     "NotTestable",
     "SwapTest",
@@ -28,6 +29,7 @@ __all__ = [
     "binomial_limit",
     "bonferroni",
     "cosine_decomposition",
+    "cross_scores",
     "cross_z",
     "detection_limit",
     "finite_or_zero",
@@ -44,7 +46,9 @@ __all__ = [
     "longest_increasing",
     "needed_z",
     "normal_quantile",
+    "of_length_one",
     "positive_share",
+    "root_mean_square",
     "row_norms",
     "swap_test",
     "trace_test",

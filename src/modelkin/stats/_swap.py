@@ -18,7 +18,7 @@ from modelkin.message import say
 from ._golden import golden_section
 from ._result import NotTestable
 from ._tails import LN10
-from ._units import finite_or_zero
+from ._units import finite_or_zero, of_length_one, row_norms
 from .ranks import Array
 
 MIN_PAIRS = 4
@@ -147,10 +147,13 @@ def _terms(
     The last column is the number of places that they rest on.
     """
     both = support[pairs[:, 0]] & support[pairs[:, 1]]
-    mine, theirs = ([_unit(rows[pairs[:, side]] * both) for side in (0, 1)] for rows in (candidate, base))
+    mine, theirs = (
+        [of_length_one(rows, row_norms(rows)) for rows in (values[pairs[:, side]] * both for side in (0, 1))]
+        for values in (candidate, base)
+    )
 
     def cosine(one: Array, two: Array) -> npt.NDArray[np.float64]:
-        found = np.einsum("ij,ij->i", one, two, dtype=np.float64)
+        found = np.einsum("ij,ij->i", one, two).astype(np.float64)
         return np.asarray(found**2 if sign_free else found, dtype=np.float64)
 
     def turned(one: list[Array], two: list[Array]) -> npt.NDArray[np.float64]:
@@ -160,8 +163,3 @@ def _terms(
 
     sides = (turned(mine, theirs), turned(mine, mine), turned(theirs, theirs))
     return np.column_stack([*sides, both.sum(axis=1)])
-
-
-def _unit(rows: Array) -> Array:
-    norms = np.sqrt(np.einsum("ij,ij->i", rows, rows, dtype=np.float64))
-    return np.asarray(rows / np.where(norms > 0.0, norms, 1.0)[:, None], dtype=rows.dtype)

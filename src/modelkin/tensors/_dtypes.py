@@ -204,9 +204,7 @@ def _stored(data: Buffer, dtype: Dtype, count: int, skip: int, *, as_type: str |
 
 def _widened_bf16(bits: Array) -> Array:
     # bfloat16 is the upper half of a float32.
-    wide = bits.astype(np.uint32)
-    wide <<= np.uint32(16)
-    return wide.view(np.float32)
+    return np.left_shift(bits, 16, dtype=np.uint32).view(np.float32)
 
 
 def _packed(codes: Array, bits: int) -> bytes:

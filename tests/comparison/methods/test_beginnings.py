@@ -17,6 +17,7 @@ from modelkin.comparison.methods.beginnings import (
     other_layers,
     rough_z,
 )
+from modelkin.stats import AxisTest, axis_test, cross_scores
 
 METHOD = load_method("mlp-units")
 SHARES = [(0.7, 0.7, 0.7, 0.7), (0.9, 0.6, 0.3, 0.15), (0.4, 0.2, 0.1, 0.1), (0.9, 0.3, 0.1)]
@@ -165,6 +166,28 @@ def test_what_is_remembered_of_layers_is_what_would_be_made_anew():
             assert known.z(one, two) == pytest.approx(anew, rel=1e-5)  # sums depend on alignment in memory
             assert known.z(one, two) == known.z(one, two)
     assert known.directions(layers[0]) is known.directions(layers[0])
+
+
+def test_what_a_map_of_layers_has_computed_is_not_computed_again(monkeypatch):
+    rng = np.random.default_rng(6)
+    mine, theirs = ([rng.standard_normal((40, 32)).astype(np.float32) for _ in range(3)] for _ in range(2))
+    theirs[1] += mine[2]
+    mine[0][7] = 0.0  # such a layer is left to be looked at by itself
+    anew, known = Remembered(), Remembered()
+    known.learn(mine, theirs, cross_scores(mine, theirs))
+    with monkeypatch.context() as patched:
+        patched.setattr("modelkin.comparison.methods.beginnings.directions", None)
+        for one in mine[1:]:
+            for two in theirs:
+                exact = axis_test(candidate=one, base=two, exchangeable=True, seed=0)
+                assert isinstance(exact, AxisTest)
+                assert known.z(one, two) == pytest.approx(exact.z, rel=1e-4)
+                assert known.glance(one, two, beside=mine) == known.z(one, two)
+    for one in mine:
+        for two in theirs:
+            assert known.product(one, two) == pytest.approx(anew.product(one, two), rel=1e-4, abs=1e-4)
+            assert known.square(one, two) == pytest.approx(anew.square(one, two), rel=1e-4)
+    assert known.z(mine[0], theirs[0]) == pytest.approx(anew.z(mine[0], theirs[0]), rel=1e-4)
 
 
 @pytest.mark.parametrize("shape", [(41, 4096), (167, 1024), (512, 12)])

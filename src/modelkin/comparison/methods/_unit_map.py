@@ -14,7 +14,7 @@ import numpy.typing as npt
 from modelkin.architecture import Role
 from modelkin.comparison.alignment import LayerMap, layer_map
 from modelkin.message import Message, say
-from modelkin.stats import cross_z, normal_quantile
+from modelkin.stats import cross_scores, normal_quantile
 from modelkin.tensors import Array
 
 from ._interface import Findings, Method, Pair, Planned, Probe, Side
@@ -129,7 +129,10 @@ class UnitMap(Method):
     ) -> Findings:
         tied = [is_tied(rows) for rows in candidate], [is_tied(rows) for rows in base]
         mapped = [pair.mapped(rows) for rows in candidate]
-        scores = cross_z(mapped, base)
+        compared = cross_scores(mapped, base)
+        known = Remembered()
+        known.learn(mapped, base, compared)
+        scores = compared.z
         scores[_incomparable(mine, theirs, tied)] = math.nan
         n_cells = int(np.count_nonzero(~np.isnan(scores)))
         if not n_cells:
@@ -143,7 +146,6 @@ class UnitMap(Method):
             scores=scores,
             threshold=cell_threshold(n_cells),
         )
-        known = Remembered()
         evidence = [self._cell(pair, found, layer, (mapped, base), known) for layer in mine]
         return Findings(evidence=tuple(item for item in evidence if item is not None), maps=(found,))
 

@@ -17,6 +17,7 @@ from modelkin.stats import (
     NotTestable,
     axis_test,
     detection_limit,
+    row_norms,
 )
 from modelkin.tensors import Array
 
@@ -179,15 +180,15 @@ def stands_alone(rows: Array) -> npt.NDArray[np.bool_]:
     >>> stands_alone(np.array([[1.0, 2.0], [3.0, 4.0], [2.0, 4.0], [0.0, 0.0], [0.0, 0.0]])).tolist()
     [False, True, False, True, True]
     """
-    values = np.asarray(rows, np.float64)
-    norms = np.sqrt(np.einsum("ij,ij->i", values, values))
+    values = np.asarray(rows, rows.dtype if rows.dtype == np.float32 else np.float64)
+    norms = row_norms(values)
     usable = np.flatnonzero((norms > 0.0) & np.isfinite(norms))
     alone = np.ones(len(values), np.bool_)
     if values.shape[1] < 2 or len(usable) < 2:
         return alone
     # Equal directions are neighbours when sorted along any line; others only rarely, by chance.
     # Along a second one, few of those are near as well.
-    lines = np.random.default_rng(0).standard_normal((2, values.shape[1]))
+    lines = np.random.default_rng(0).standard_normal((2, values.shape[1])).astype(values.dtype)
     along, across = ((values @ line)[usable] / norms[usable] for line in lines)
     order = np.argsort(along, kind="stable")
     first, second = 1.01 * SAME * np.linalg.norm(lines, axis=1)  # no further than the units are

@@ -19,7 +19,14 @@ from itertools import combinations
 import numpy as np
 
 from modelkin.message import say
-from modelkin.stats import finite_or_zero, joint_z, log10_sign_bound, row_norms
+from modelkin.stats import (
+    CrossScores,
+    finite_or_zero,
+    joint_z,
+    log10_sign_bound,
+    of_length_one,
+    row_norms,
+)
 from modelkin.tensors import Array
 
 from ._result import Tested
@@ -64,8 +71,21 @@ class Remembered:
     _squares: dict[tuple[int, int], float] = field(default_factory=dict)
     _products: dict[tuple[int, int], float] = field(default_factory=dict)
     _numbers: dict[int, tuple[Array, int]] = field(default_factory=dict)
+    _kept: dict[tuple[int, int], tuple[Array, Array]] = field(default_factory=dict)
+    """What `learn` was told of, which keeps its ids as well."""
     _distinct: dict[bytes, list[Array]] = field(default_factory=dict)
     """By their first units."""
+
+    def learn(self, candidate: Sequence[Array], base: Sequence[Array], found: CrossScores) -> None:
+        """Remember what was computed of all layers of one model with all of the other."""
+        for at in np.argwhere(np.isfinite(found.z) & np.isfinite(found.traces)).tolist():
+            both = candidate[at[0]], base[at[1]]
+            key = id(both[0]), id(both[1])
+            self._kept[key] = both
+            cell = tuple(at)
+            self._scores[key] = float(found.z[cell])
+            self._products[key] = float(found.traces[cell])
+            self._squares[key] = float(found.mean_squares[cell])
 
     def directions(self, rows: Array) -> Array:
         """Return units of norm 1 without their mean."""
@@ -85,8 +105,8 @@ class Remembered:
 
     def z(self, one: Array, two: Array) -> float:
         """Return the rough z of the directions of two layers."""
-        known = self.directions(one), self.directions(two)
         if (id(one), id(two)) not in self._scores:
+            known = self.directions(one), self.directions(two)
             self._scores[id(one), id(two)] = rough_z(*known, product=self.product(one, two))
         return self._scores[id(one), id(two)]
 
@@ -95,6 +115,8 @@ class Remembered:
 
         Layers `beside` the first, itself included, are looked at together: one product is the fastest.
         """
+        if (id(one), id(two)) in self._scores:
+            return self._scores[id(one), id(two)]
         if (id(one), id(two)) not in self._glances:
             layers = [self.directions(rows) for rows in beside]
             products = [self.product(rows, two) for rows in beside]
@@ -104,10 +126,7 @@ class Remembered:
 
     def square(self, one: Array, two: Array) -> float:
         """Return the mean squared product of units of the same number."""
-        known = self.directions(one), self.directions(two)
-        if (id(one), id(two)) not in self._squares:
-            products = np.einsum("ij,ij->i", *known)
-            self._squares[id(one), id(two)] = float(np.mean(np.square(products, dtype=np.float64)))
+        self._face(one, two)
         return self._squares[id(one), id(two)]
 
     def size(self, one: Array, two: Array) -> float:
@@ -115,16 +134,21 @@ class Remembered:
         return abs(self.product(one, two))
 
     def product(self, one: Array, two: Array) -> float:
-        """Return the sum of products of units of the same number; each reads both layers whole."""
-        known = self.directions(one), self.directions(two)
-        if (id(one), id(two)) not in self._products:
-            self._products[id(one), id(two)] = float(np.vdot(*known))
+        """Return the sum of products of units of the same number."""
+        self._face(one, two)
         return self._products[id(one), id(two)]
+
+    def _face(self, one: Array, two: Array) -> None:
+        """Multiply units of the same number once: layers are large, and sum and squares both count."""
+        if (id(one), id(two)) not in self._products:
+            products = np.einsum("ij,ij->i", self.directions(one), self.directions(two)).astype(np.float64)
+            self._products[id(one), id(two)] = float(products.sum())
+            self._squares[id(one), id(two)] = float(np.mean(np.square(products)))
 
     def squared_z(self, one: Array, two: Array) -> float:
         """Return the z of two layers whose units have arbitrary signs."""
-        known = self.directions(one), self.directions(two)
         if (id(one), id(two)) not in self._squared:
+            known = self.directions(one), self.directions(two)
             self._squared[id(one), id(two)] = squared_z(*known)
         return self._squared[id(one), id(two)]
 
@@ -268,8 +292,7 @@ def beside_beginning(test: Tested, left: CommonBeginning, *, chosen_from: int) -
 def directions(rows: Array) -> Array:
     """Return units of norm 1 without their mean."""
     values = finite_or_zero(np.asarray(rows, dtype=np.float32))
-    norms = row_norms(values)
-    units = np.asarray(values / np.where(norms > 0.0, norms, 1.0).astype(np.float32)[:, None])
+    units = of_length_one(values, row_norms(values))
     units -= units.mean(axis=0)
     return units
 

@@ -9,6 +9,8 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from modelkin.stats import root_mean_square
+
 from .facing import FacingTensors
 from .lattice import Lattice, find_lattice, level_steps
 from .result import Side, TensorChange, Word
@@ -42,6 +44,8 @@ even levels, 0.5 on those of tables. Smaller ones are changes of a model that wa
 _STILL_EQUAL = 0.2
 """Share of equal numbers, beyond what normal noise of the size of the changes leaves equal, from which it was
 not noise: heavy-tailed noise (Laplace) of two steps has 0.1 more of them."""
+_MOST_COUNTED = 1 << 18
+"""Numbers on which that share is counted: its error is a thousandth then."""
 _MOST_NOISE = 0.4
 """Largest change without structure that is called noise, relative to the weights: the table of kinds adds up
 to 0.3 of them. The spectrum of a small matrix that was trained for long (0.5 to 0.8) can look as random."""
@@ -118,7 +122,7 @@ class _Measured:
         block, mine, theirs = self.block, self.mine, self.theirs
         what = self._word()
         difference = self.difference
-        size, step, change = self.base_size, _size(self.steps), self.change_size
+        size, step, change = self.base_size, root_mean_square(self.steps), self.change_size
         found, few = self.spectrum, self.lattice
         return TensorChange(
             tensor=block.facing.candidate,
@@ -186,7 +190,9 @@ class _Measured:
         steps = self.steps
         if levels is not None:
             coarse = np.maximum(steps, levels)
-            if _size(self._apart(theirs)) >= _AS_ROUNDED * _size(coarse) / math.sqrt(12):
+            if root_mean_square(self._apart(theirs)) >= _AS_ROUNDED * root_mean_square(coarse) / math.sqrt(
+                12
+            ):
                 steps = coarse
                 if _share(self._apart(theirs) <= _CODE_STEP * steps) >= _ON_CODE:
                     self.lost_in = side
@@ -213,8 +219,8 @@ class _Measured:
     def _relative(self, theirs: Floats) -> float:
         """Return the size of the change over that of the base, which is as stored or has factors undone."""
         as_stored = theirs is self.theirs
-        size = self.base_size if as_stored else _size(theirs)
-        change = self.change_size if as_stored else _size(self._apart(theirs))
+        size = self.base_size if as_stored else root_mean_square(theirs)
+        change = self.change_size if as_stored else root_mean_square(self._apart(theirs))
         return change / size if size else math.inf
 
     def _levels(self) -> tuple[Lattice | None, Floats | None, Side | None]:
@@ -284,12 +290,12 @@ class _Measured:
     @cached_property
     def change_size(self) -> float:
         """The root mean square of the difference."""
-        return _size(self.difference)
+        return root_mean_square(self.difference)
 
     @cached_property
     def base_size(self) -> float:
         """The root mean square of the base."""
-        return _size(self.theirs)
+        return root_mean_square(self.theirs)
 
     def _apart(self, theirs: Floats) -> Floats:
         return self.difference if theirs is self.theirs else np.asarray(np.abs(self.mine - theirs))
@@ -328,29 +334,33 @@ class _Measured:
         if self.thinned != "base":
             return self.thinned is not None
         at = (self.theirs == 0) & (self.mine != 0)
-        return at.all() or _size(self.difference[at]) >= _AT_ZEROS * _size(self.difference[~at])
+        if at.all():
+            return True
+        zeros, others = (root_mean_square(self.difference[where]) for where in (at, ~at))
+        return zeros >= _AT_ZEROS * others
 
     def _is_equal_beside(self) -> bool:
         """Say whether more numbers are equal than noise of the size of the changes would leave.
 
         Numbers of one power of two have one step, and noise of about one size: each power counts by itself.
         """
-        fewest = _STILL_EQUAL * self.difference.size
-        if np.count_nonzero(self.difference == 0) <= fewest:
+        if np.count_nonzero(self.difference == 0) <= _STILL_EQUAL * self.difference.size:
             return False
-        powers = np.frexp(self.theirs)[1].ravel().astype(np.int16)
+        some = np.random.default_rng([self.seed, 71]).permutation(len(self.mine))
+        some = some[: max(1, _MOST_COUNTED // self.mine.shape[1])]
+        powers = np.frexp(self.theirs[some])[1].ravel().astype(np.int16)
         order = np.argsort(powers, kind="stable")  # once, and each power is a slice
         starts = np.flatnonzero(np.diff(powers[order])) + 1
         more = 0.0
         for apart, steps in zip(
-            *(np.split(values.ravel()[order], starts) for values in (self.difference, self.steps)),
+            *(np.split(values[some].ravel()[order], starts) for values in (self.difference, self.steps)),
             strict=True,
         ):
-            size = _size(apart)
+            size = root_mean_square(apart)
             half = float(np.median(steps)) / 2
             by_noise = math.erf(half / (math.sqrt(2) * size)) if size else 1.0
             more += float(np.count_nonzero(apart == 0)) - by_noise * apart.size
-        return more > fewest
+        return more > _STILL_EQUAL * order.size
 
     def _two_of_four(self) -> float | None:
         if self.mine.ndim != 2:
@@ -368,14 +378,11 @@ def _share(where: npt.NDArray[np.bool_]) -> float:
     return np.count_nonzero(where) / where.size  # a mean would make doubles of them first
 
 
-def _size(values: Floats) -> float:
-    return math.sqrt(float(np.mean(np.square(values, dtype=np.float64))))
-
-
 def _correlation(mine: Floats, theirs: Floats) -> float | None:
-    left, right = (side.astype(np.float64) - side.mean(dtype=np.float64) for side in (mine, theirs))
-    norm = float(np.linalg.norm(left)) * float(np.linalg.norm(right))
+    left, right = (np.atleast_2d(side - np.float32(side.mean(dtype=np.float64))) for side in (mine, theirs))
+    norm = root_mean_square(left) * root_mean_square(right)
     # Constants minus their mean are rounding errors, not zero.
-    if norm <= _CONSTANT * float(np.linalg.norm(mine)) * float(np.linalg.norm(theirs)) or not norm:
+    if norm <= _CONSTANT * root_mean_square(mine) * root_mean_square(theirs) or not norm:
         return None
-    return float(left.ravel() @ right.ravel()) / norm
+    products = float(np.einsum("ij,ij->i", left, right).sum(dtype=np.float64))
+    return products / left.size / norm
