@@ -134,8 +134,7 @@ class RangeStore:
             if _size_of(target) != len(data):
                 self._make_room(len(data))
                 self._write(target, data)
-            marker.parent.mkdir(parents=True, exist_ok=True)
-            marker.touch()
+            _in_folder(marker, lambda: os.close(os.open(marker, os.O_WRONLY | os.O_CREAT, 0o666)))
 
         self._attempt(write)
 
@@ -340,11 +339,10 @@ class RangeStore:
 
     def _write(self, target: Path, data: bytes) -> None:
         self._prepare()
-        target.parent.mkdir(parents=True, exist_ok=True)
         draft = self._base / "tmp" / uuid.uuid4().hex
         try:
             draft.write_bytes(data)
-            draft.replace(target)
+            _in_folder(target, lambda: draft.replace(target))
         except OSError:
             _remove(draft)
             raise
@@ -388,6 +386,15 @@ def _read(path: Path, *, limit: int) -> bytes:
     """Return a whole file, or b"" if it is longer than `limit`: a damaged file must not fill the memory."""
     with path.open("rb") as file:
         return file.read() if os.fstat(file.fileno()).st_size <= limit else b""
+
+
+def _in_folder(path: Path, make: Callable[[], object]) -> None:
+    """Make a file, and the folder for it if there is none yet: nearly always there is."""
+    try:
+        make()
+    except FileNotFoundError:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        make()
 
 
 def _mark_used(path: Path) -> None:
