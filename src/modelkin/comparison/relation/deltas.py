@@ -18,6 +18,7 @@ from .facing import TOKEN_ROLES, FacingTensors
 from .lattice import Lattice, find_lattice, level_steps
 from .measure import Block
 from .orders import Matrices, Orders, part_of
+from .result import Side
 from .steps import effective_format, stored_steps
 
 Floats = npt.NDArray[np.float32]
@@ -203,14 +204,14 @@ class DeltaReader:
         if mine.ndim == 1:
             return self._ordered_vector(item, mine, theirs, orders)
         # Quantisers work in the order they find: groups are searched for before anything is reordered.
-        lattice = lattice_of(mine, infos[0].dtype)
+        lattice, side = one_on_levels(mine, theirs, (infos[0].dtype, infos[1].dtype))
         rows = self._line_order(item, orders, 0, len(mine), len(theirs))
         if rows is None:
             return None
         # Only the kept rows are reordered: whole matrices of wide models take seconds.
         chosen, facing = rows.mine[:n_rows], rows.theirs[:n_rows]
         mine, theirs = mine[chosen] * rows.signs[chosen, None], theirs[facing]
-        steps = None if lattice is None else level_steps(mine, lattice)
+        steps = None if lattice is None else level_steps(mine if side == "candidate" else theirs, lattice)
         columns = self._line_order(item, orders, 1, mine.shape[1], theirs.shape[1])
         if columns is None:
             return None
@@ -219,7 +220,8 @@ class DeltaReader:
         made = self._block(item, np.ascontiguousarray(mine), np.ascontiguousarray(theirs), reordered=moved)
         if lattice is None or steps is None:
             return made
-        return replace(made, levels=(lattice, steps[:, columns.mine]))
+        kept = columns.mine if side == "candidate" else columns.theirs
+        return replace(made, levels=(lattice, steps[:, kept], side))
 
     def _ordered_vector(
         self, item: FacingTensors, mine: Floats, theirs: Floats, orders: Orders
@@ -281,6 +283,12 @@ class DeltaReader:
             head=head if in_heads else 0,
             reordered=reordered,
         )
+
+
+def one_on_levels(mine: Floats, theirs: Floats, dtypes: tuple[str, str]) -> tuple[Lattice | None, Side]:
+    """Find the levels of the candidate or else of the base, each as it is stored: either may be quantised."""
+    found = lattice_of(mine, dtypes[0])
+    return (found, "candidate") if found is not None else (lattice_of(theirs, dtypes[1]), "base")
 
 
 def lattice_of(values: Floats, dtype: str) -> Lattice | None:

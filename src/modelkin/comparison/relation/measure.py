@@ -78,8 +78,8 @@ class Block:
     head: int = 0
     """Rows per head, if rows consist of heads; 0 otherwise."""
     reordered: bool = False
-    levels: tuple[Lattice, Floats] | None = field(default=None, repr=False)
-    """Levels of the candidate and their distances, if the order they were made in was undone."""
+    levels: tuple[Lattice, Floats, Side] | None = field(default=None, repr=False)
+    """Levels of one side and their distances, if the order or coordinates they were made in were undone."""
     steps: Floats | None = field(default=None, repr=False)
     """For numbers rotated into other coordinates: the rounding error at each place."""
 
@@ -229,7 +229,7 @@ class _Measured:
         In the candidate first, then in the base: either may be the one that was quantised.
         """
         if self.block.levels is not None:
-            return *self.block.levels, "candidate"
+            return self.block.levels
         if self.block.steps is not None:
             return None, None, None
         sides: tuple[Side, ...] = ("candidate",) if self.block.reordered else ("candidate", "base")

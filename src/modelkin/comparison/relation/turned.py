@@ -22,11 +22,12 @@ from modelkin.comparison.methods import acting_gain
 from modelkin.stats import root_mean_square
 from modelkin.tensors import TensorSlice
 
-from .deltas import DeltaReader, lattice_of
+from .deltas import DeltaReader, one_on_levels
 from .facing import TOKEN_ROLES, FacingTensors
 from .lattice import Lattice, find_lattice, group_sizes, level_steps
 from .measure import Block
 from .orders import Matrices, Orders
+from .result import Side
 from .steps import effective_format, stored_steps
 
 Floats = npt.NDArray[np.float32]
@@ -237,7 +238,8 @@ class TurnedReader(DeltaReader):
     def _turned(
         self, item: FacingTensors, read: Vectors, n_rows: int, orders: Orders, matrices: TurnedMatrices
     ) -> Block | None:
-        dtypes = [info.dtype for info in self._infos(item)]
+        first, second = self._infos(item)
+        dtypes = first.dtype, second.dtype
         rows = self._line_order(item, orders, 0, len(read[0]), len(read[1]))
         columns = self._line_order(item, orders, 1, read[0].shape[1], read[1].shape[1])
         if rows is None or columns is None:
@@ -248,8 +250,12 @@ class TurnedReader(DeltaReader):
             some = np.arange(len(read[0])), np.arange(len(read[1]))
         own = matrices.spread(item, stored_steps(read[0], effective_format(read[0], dtypes[0])))
         there = matrices.folded(item, 1, stored_steps(read[1], effective_format(read[1], dtypes[1])))
-        lattice = lattice_of(read[0], dtypes[0])
-        levels = None if lattice is None else matrices.spread(item, level_steps(read[0], lattice))
+        lattice, side = one_on_levels(*read, dtypes)
+        levels = None
+        if lattice is not None and side == "candidate":
+            levels = matrices.spread(item, level_steps(read[0], lattice))
+        elif lattice is not None:
+            levels = matrices.folded(item, 1, level_steps(read[1], lattice))
         mine, theirs = matrices.turned_rows(item, *read, *some)
         mine, theirs = mine[:, columns.mine], theirs[:, columns.theirs]
         left, right = np.ix_(some[0], columns.mine), np.ix_(some[1], columns.theirs)
@@ -257,7 +263,9 @@ class TurnedReader(DeltaReader):
         axis = 1 if item.axes[1] == _RESIDUAL else 0
         lengths = np.mean(np.square(theirs, dtype=np.float64), axis=axis, keepdims=True)
         own = np.asarray(np.sqrt(own**2 + 12 * max(self.error, _ARITHMETIC) ** 2 * lengths), np.float32)
-        found = None if lattice is None or levels is None else (lattice, np.abs(levels[left]))
+        found: tuple[Lattice, Floats, Side] | None = None
+        if lattice is not None and levels is not None:
+            found = lattice, np.abs(levels[left if side == "candidate" else right]), side
         near = np.abs(mine) <= _ZERO * own
         sparse = bool(near.mean() >= _SPARSE)
         if sparse and self.error <= EXACT:
@@ -266,7 +274,8 @@ class TurnedReader(DeltaReader):
             gain = np.ones(len(columns.theirs), np.float32)
             if item.axes[1] == _RESIDUAL:
                 gain = matrices.folded(item, 1, gain[None])[0][columns.theirs]
-            found = levels_before(mine, own, gain)
+            before = levels_before(mine, own, gain)
+            found = None if before is None else (*before, "candidate")
         made = self._block(item, mine, theirs, reordered=rows.moved or columns.moved)
         return replace(made, steps=np.maximum(own, there), levels=found)
 
