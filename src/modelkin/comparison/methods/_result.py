@@ -27,6 +27,8 @@ CLAIMED = -3.0
 SINGLE_LAYER = "single-layer"
 """Flag of a test that claims something where no second pair of different layers was read: a recipe that
 begins all layers alike would not be recognised."""
+LEVEL = 0.99
+"""Of intervals of effects."""
 _FOUND, _NOT_FOUND = -6.0, -3.0
 """log10 p where a test finds something, and where it does not."""
 Details = Mapping[str, float | int | str | Message]
@@ -40,7 +42,7 @@ class Effect:
     value: float
     low: float
     high: float
-    level: float = 0.99
+    level: float = LEVEL
     """Share of repetitions in which the interval contains the true value."""
 
 

@@ -9,6 +9,7 @@ Matching is a search, and searches find something in strangers too. Two tests ac
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from typing import final
@@ -19,11 +20,11 @@ import numpy.typing as npt
 from modelkin.architecture import Role
 from modelkin.comparison.alignment import UnitMatch, match_units
 from modelkin.message import Message, say
-from modelkin.stats import is_sorted, log10_increasing_bound, longest_increasing
+from modelkin.stats import binomial_limit, is_sorted, log10_increasing_bound, longest_increasing
 from modelkin.tensors import Array
 
 from ._interface import Findings, Method, Pair, Part, Planned, Probe, Side
-from ._result import Effect, Evidence, Skipped, Tested, Where
+from ._result import LEVEL, Effect, Evidence, Skipped, Tested, Where
 from ._sketch import RowSource, expert_readers, mlp_reader, rows_part, source_of
 from .axis import unit_evidence
 from .beginnings import BEGUN_ALIKE
@@ -207,7 +208,8 @@ class MlpOrder(_Search):
         places = match.places[match.usable].tolist()
         n, rising = len(places), longest_increasing(places)
         expected = 2.0 * np.sqrt(min(n, len(base)))
-        share = max(0.0, (rising - expected) / max(1.0, n - expected))
+        free = max(1.0, n - expected)
+        share = max(0.0, (rising - expected) / free)
         return Tested(
             **self.heading(
                 role=source.entry.role.value,
@@ -217,11 +219,19 @@ class MlpOrder(_Search):
             ),
             statistic=float(rising),
             log10_p=log10_increasing_bound(n, rising),
-            effect=Effect(value=share, low=share, high=share),
+            effect=_share_of(round(free), share),
             n=n,
             n_matched=rising if share > _IN_ORDER else 0,
             details={"units_in_order": rising, "expected_of_strangers": float(expected)},
         )
+
+
+def _share_of(n: int, share: float) -> Effect:
+    """Return a share of units with its interval (Clopper and Pearson)."""
+    count, error = round(share * n), math.log10((1.0 - LEVEL) / 2.0)
+    low = 1.0 - binomial_limit(n, n - count, log10_error=error)
+    high = binomial_limit(n, count, log10_error=error)
+    return Effect(value=share, low=min(low, share), high=max(high, share))
 
 
 def in_order(places: npt.NDArray[np.intp]) -> bool:
