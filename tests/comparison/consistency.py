@@ -50,12 +50,23 @@ def problems(pair: Names) -> list[str]:
     found = [f"{names[0]} ~ {names[1]}: {line}" for names, way in ways.items() for line in _grown(way)]
     here, there = ways.values()
     found += [
+        f"{pair[0]} ~ {pair[1]} at {depth}: {_told(here[depth])}, the other way round {_told(there[depth])}"
+        for depth in DEPTHS
+        if _told(here[depth]) != _told(there[depth])
+    ]
+    found += [
         f"{pair[0]} ~ {pair[1]} at {depth}: {here[depth].conclusion.value}, "
         f"the other way round {there[depth].conclusion.value}"
         for depth in DEPTHS
         if here[depth].conclusion is not there[depth].conclusion
     ]
     return found
+
+
+def _told(verdict: Verdict) -> tuple[str | None, list[str]]:
+    """Return what a verdict says besides its conclusion: the reading, and which components are shared."""
+    shared = sorted(name for name, item in verdict.components.items() if item.conclusion.related)
+    return verdict.reading, shared
 
 
 def _grown(way: Mapping[Depth, Verdict]) -> Iterator[str]:

@@ -90,8 +90,7 @@ def outcome(result: mk.Comparison) -> str:
     """Say in one word how a common origin was found, or that it was not."""
     if not result.verdict.related:
         return "flagged" if result.flags else "missed"
-    code = result.verdict.headline.code.removeprefix("headline.shared-")
-    return code if code in ("own-layers", "ranked") else "exact"
+    return {"rank": "ranked"}.get(str(result.verdict.basis), str(result.verdict.basis))
 
 
 def problems(relation: Relation, result: mk.Comparison, *, read_whole: bool = True) -> list[str]:
@@ -120,6 +119,13 @@ def problems(relation: Relation, result: mk.Comparison, *, read_whole: bool = Tr
     found += [
         f"{name} is not shared and was accused" for name in sorted(relation.not_shared) if related.get(name)
     ]
+    if relation.layers is not None:
+        whole = {layer for layer, _ in relation.layers}
+        found += [
+            f"{name} is shared in layers {sorted(silent)} and was said to be silent there"
+            for name in sorted(relation.shared & result.verdict.components.keys())
+            if (silent := whole & {*result.verdict.components[name].other_layers})
+        ]
     layers = tuple((layer, facing) for layer, facing, _ in result.alignment.layers)
     some = not read_whole and "units" in relation.disguise
     if relation.layers is not None and not _are_right(layers, relation.layers, some=some):

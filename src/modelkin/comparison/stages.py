@@ -65,6 +65,7 @@ from modelkin.comparison.verdict import (
     decide,
     load_rule,
     resting_on_samples,
+    retold_by_difference,
     retold_by_equality,
 )
 from modelkin.describe import Cell, config_difference
@@ -336,6 +337,19 @@ def _recorded(
         candidate=pair.candidate.location.ref,
         base=pair.base.location.ref,
     )
+    relation = relation_of(
+        *pair.models,
+        verdict,
+        alignment,
+        judged.equality,
+        walk=walk,
+        counted=pair.differing,
+        deltas=deltas,
+        tokens=judged.tokens,
+    )
+    if relation.kind == "copy":
+        names = {"candidate": pair.candidate.location.ref, "base": pair.base.location.ref}
+        verdict = retold_by_difference(verdict, **names)
     ledger = ledger_record({"candidate": pair.candidate, "base": pair.base})  # before controls read more
     checked = _checked(pair, controls, memory, progress)
     record = Comparison(
@@ -344,16 +358,7 @@ def _recorded(
         verdict=verdict,
         evidence=judged.evidence,
         alignment=alignment,
-        relation=relation_of(
-            *pair.models,
-            verdict,
-            alignment,
-            judged.equality,
-            walk=walk,
-            counted=pair.differing,
-            deltas=deltas,
-            tokens=judged.tokens,
-        ),
+        relation=relation,
         controls=checked,
         tokenizer=tokenizer,
         config=config_difference(*pair.models),

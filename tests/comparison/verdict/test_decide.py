@@ -607,13 +607,13 @@ def test_what_was_not_read_whole_is_a_limit_of_finding_nothing():
     assert "limitation.renumbered" in codes(skipped)
 
 
-@pytest.mark.parametrize("name", ["rule-1", "rule-2", "rule-3", "rule-4", "rule-5"])
+@pytest.mark.parametrize("name", ["rule-1", "rule-2", "rule-3", "rule-4", "rule-5", "rule-6"])
 def test_rules_of_earlier_results_can_still_be_read(name):
     assert load_rule(name).version == name[-1]
 
 
 def test_the_rule_is_strict_data():
-    assert RULE.version == "6"
+    assert RULE.version == "7"
     assert math.isclose(sum(RULE.stages.values()), 1.0)
 
 
@@ -811,6 +811,21 @@ def test_contrasted_heads_count_beside_coordinates_only_if_they_are_the_same(fla
 def test_contrasted_heads_that_are_alike_count_beside_units_and_without_coordinates(others):
     verdict = judged([*others, *contrasted_heads(0.4)], stage="deep")
     assert verdict.components["attention"].conclusion.related
+
+
+@pytest.mark.parametrize(
+    ("share", "layers", "others"), [(0.84, (0,), (1, 2)), (0.86, (0, 1, 2), ()), (0.95, (0, 1, 2), ())]
+)
+def test_layers_of_a_copy_are_not_silent_because_exact_tests_found_others(share, layers, others):
+    """Some heads of a reordered copy keep their places by chance; only their layers are found."""
+    heads = [null("attention", layer=layer) for layer in (1, 2)]
+    heads += [found("attention", log10_p=-40, layer=0), *contrasted_heads(share)]
+    item = judged([found("mlp", log10_p=-40), *heads], stage="deep").components["attention"]
+    assert (item.layers, item.other_layers) == (layers, others)
+    assert item.contrasted_layers == layers[1:]
+    assert item.is_exact
+    older = decide(heads, load_rule("rule-6"), candidate="B", base="A", stage="deep").components["attention"]
+    assert (older.layers, older.other_layers, older.contrasted_layers) == ((0,), (1, 2), ())
 
 
 def test_contrasted_heads_counted_by_rule_5():

@@ -7,6 +7,7 @@ from modelkin.comparison.verdict.words import (
     GUESSED,
     NEVER,
     resting_on_samples,
+    retold_by_difference,
     retold_by_equality,
     rounded_up,
 )

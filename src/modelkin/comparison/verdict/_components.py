@@ -38,8 +38,9 @@ def judge_component(tests: Sequence[Evidence], rule: DecisionRule, *, penalty: f
     made = [test for test in tests if isinstance(test, Tested)]
     by_layer = _by_layer(made)
     certain = certain_tests(made, rule, penalty=penalty)
+    contrasted = _contrasted(tests, rule, penalty=penalty)
     if not certain:
-        inexact = _contrasted(tests, rule, penalty=penalty) or _calibrated(tests, rule)
+        inexact = contrasted or _calibrated(tests, rule)
         if inexact is not None:
             return inexact
     if not made:
@@ -50,6 +51,8 @@ def judge_component(tests: Sequence[Evidence], rule: DecisionRule, *, penalty: f
         # Nothing could have been found, so finding nothing says nothing.
         return not_testable(say("few-orders", n=max(test.n for test in made), p=LOG10_ALPHA))
     shared, other = _split_layers(by_layer, rule) if certain else ((), ())
+    again = tuple(sorted({*other} & _the_same(tests, contrasted, rule)))
+    shared, other = tuple(sorted({*shared, *again})), tuple(layer for layer in other if layer not in again)
     return ComponentVerdict(
         conclusion=_conclusion(without_echoes(certain, rule), other),
         log10_p=bonferroni([_best_of(group) for group in by_layer.values()]),
@@ -57,6 +60,7 @@ def judge_component(tests: Sequence[Evidence], rule: DecisionRule, *, penalty: f
         n_tests=len(made),
         layers=shared,
         other_layers=other,
+        contrasted_layers=again,
         detection_limit=min((t.detection_limit for t in made if t.detection_limit is not None), default=None),
         layer_detection_limit=_layer_limit(by_layer),
     )
@@ -137,6 +141,19 @@ def _contrasted(tests: Sequence[Evidence], rule: DecisionRule, *, penalty: float
         other_layers=tuple(sorted({layer for test in made for layer in test.layers} - set(shared))),
         basis="own-layers",
     )
+
+
+def _the_same(tests: Sequence[Evidence], contrasted: ComponentVerdict | None, rule: DecisionRule) -> set[int]:
+    """Return the layers that a contrast found and in which nearly all agrees, as in a copy.
+
+    Exact tests of a reordered copy find some of its heads, those that kept their places by chance. Layers
+    without any are not layers without evidence.
+    """
+    least = rule.own_layers.get("beside")
+    if contrasted is None or least is None:
+        return set()
+    made = [test for test in tests if isinstance(test, Contrast) and test.effect.low > least]
+    return {layer for test in made for layer in test.layers} & {*contrasted.layers}
 
 
 def _measures(tests: Sequence[Evidence]) -> list[Message]:

@@ -13,7 +13,7 @@ from ._components import certain_tests, judge_component, not_testable, without_e
 from ._rule import DecisionRule
 from .pattern import BODY, STREAM, UNITS, pattern_of
 from .result import ComponentVerdict, Conclusion, Verdict
-from .words import headline, is_part, limitations, summary
+from .words import at_most_agreed, headline, is_part, limitations, summary
 
 _HEADS = "attention"
 """The component that heads belong to."""
@@ -137,13 +137,14 @@ def decide(
             contrasted=contrasted,
             reading=reading,
             same_numbers=same_numbers,
+            agreed=_agreed(evidence, rule, say("summary.pair", candidate=candidate, base=base)),
         ),
         limitations=(
             *limitations(
                 conclusion,
                 stage=stage,
                 ranked=bool(by_controls),
-                contrasted=bool(by_layers),
+                contrasted=bool(by_layers) or any(item.contrasted_layers for item in judged.values()),
                 units_in_part=_units_in_part(evidence),
                 in_part=is_part(judged),
                 matched=bool(matched) and not same_numbers,
@@ -411,6 +412,14 @@ def _all_units_read(
     units = {test.component for test in evidence if isinstance(test, Contrast)} & {"mlp", "experts"}
     part = any(judged[name].other_layers for name in names) or _units_in_part(evidence)
     return units <= set(names) and not part
+
+
+def _agreed(evidence: Sequence[Evidence], rule: DecisionRule, pair: Message) -> Message | None:
+    """Say how many units of facing layers agree at most, if layers were contrasted."""
+    highest = [
+        test.effect.high for test in evidence if isinstance(test, Contrast) and test.component in UNITS
+    ]
+    return at_most_agreed(pair, max(highest), rule.own_layers["floor"]) if highest else None
 
 
 def _units_in_part(evidence: Sequence[Evidence]) -> bool:

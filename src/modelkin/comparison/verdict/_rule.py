@@ -12,7 +12,7 @@ from importlib import resources
 from modelkin.errors import SpecError
 from modelkin.message import say
 
-CURRENT = "rule-6"
+CURRENT = "rule-7"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +38,8 @@ class DecisionRule:
     own_layers: Mapping[str, float]
     """When an agreement contrasted with mismatched layers of the pair counts: floor, layers, part.
 
-    From rule 6 on also same: heads that agree less are alike, which `coordinates` is about."""
+    From rule 6 on also same: heads that agree less are alike, which `coordinates` is about. From rule 7 on
+    also beside: layers that agree so much are shared beside those that exact tests found."""
     calibration: Mapping[str, str]
 
     def stage_penalty(self, stage: str) -> float:

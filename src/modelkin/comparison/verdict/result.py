@@ -78,6 +78,8 @@ class ComponentVerdict:
     """Tested layers in which the component is shared; empty if layers do not apply."""
     other_layers: tuple[int, ...] = ()
     """Tested layers in which it is not."""
+    contrasted_layers: tuple[int, ...] = ()
+    """Which of `layers` rest on the pair's own layers, beside others that were found by exact tests."""
     unfaced_base_layers: tuple[int, ...] = ()
     """Layers of the base that were compared with all of the candidate's and face none of them."""
     detection_limit: float | None = None

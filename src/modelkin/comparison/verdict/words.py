@@ -159,6 +159,7 @@ def summary(
     contrasted: bool = False,
     reading: Reading | None = None,
     same_numbers: Mapping[str, Sequence[int]] = MappingProxyType({}),
+    agreed: Message | None = None,
 ) -> Message:
     """State the verdict in one sentence; if nothing was testable, also what would make it so.
 
@@ -166,7 +167,7 @@ def summary(
 
     `ranked` is one that rests only on controls, `contrasted` one that rests on mismatched layers of the same
     two models; `same_numbers` are components whose units hold exactly the same numbers in another order,
-    with their layers if these are not all.
+    with their layers if these are not all. `agreed` takes the place of detection limits where there are none.
     """
     said = _verdict(
         conclusion,
@@ -179,6 +180,7 @@ def summary(
         contrasted=contrasted,
         reading=reading,
         same_numbers=same_numbers,
+        agreed=agreed,
     )
     return say("sentences", said=(said, say(f"reading.{reading}"))) if reading in EXPLAINED else said
 
@@ -195,6 +197,7 @@ def _verdict(
     contrasted: bool,
     reading: Reading | None,
     same_numbers: Mapping[str, Sequence[int]],
+    agreed: Message | None,
 ) -> Message:
     shared = [
         name
@@ -225,7 +228,7 @@ def _verdict(
             return _in_changed_form(pair, components, shared, rest, form=form, reading=reading)
         case Conclusion.NO_EVIDENCE:
             blind = [name for name, item in components.items() if item.reason and item.reason.code == "blind"]
-            return _no_evidence(pair, limits, blind)
+            return _no_evidence(pair, limits, blind, agreed)
         case Conclusion.NOT_TESTABLE:
             reasons = dict.fromkeys(item.reason for item in components.values() if item.reason)
             told = [reason for reason in reasons if reason][:3]
@@ -273,23 +276,56 @@ def retold_by_equality(
     untold = verdict.reading is None or verdict.reading in FOUND_AGAIN
     if not same_numbers or not untold or verdict.conclusion is not Conclusion.SHARED_REPARAMETRISED:
         return verdict
+    verdict = _never_learned(verdict)
     if verdict.reading in FOUND_AGAIN:
-        told = headline(
-            verdict.conclusion,
-            None,
-            verdict.components,
-            share=verdict.shared_parameters,
-            ranked=verdict.basis == "rank",
-            contrasted=verdict.basis == "own-layers",
-        )
-        left = tuple(item for item in verdict.limitations if item != say("limitation.learned"))
-        verdict = replace(verdict, reading=None, headline=told, limitations=left)
+        verdict = _without_reading(verdict)
     pair = say("summary.pair", candidate=candidate, base=base)
     return replace(
         verdict,
         headline=say("headline.same-numbers") if everything else verdict.headline,
         summary=_in_another_order(pair, verdict.components, same_numbers, whole=everything),
     )
+
+
+def retold_by_difference(verdict: Verdict, *, candidate: str, base: str) -> Verdict:
+    """Say of units found again that they were copied: nothing differs once other coordinates are undone.
+
+    What learns from hidden states comes near, and never within rounding.
+    """
+    verdict = _never_learned(verdict)
+    if verdict.reading not in FOUND_AGAIN:
+        return verdict
+    ranked, contrasted = verdict.basis == "rank", verdict.basis == "own-layers"
+    form = "ranked" if ranked else "own-layers" if contrasted else "reparametrised"
+    found = {name: item.conclusion for name, item in verdict.components.items()}
+    told = _in_changed_form(
+        say("summary.pair", candidate=candidate, base=base),
+        verdict.components,
+        [name for name, conclusion in found.items() if conclusion.related],
+        [name for name, conclusion in found.items() if conclusion is Conclusion.NO_EVIDENCE],
+        form=form,
+        reading=None,
+    )
+    return replace(_without_reading(verdict), summary=told)
+
+
+def _never_learned(verdict: Verdict) -> Verdict:
+    """Leave out that units may have been learned: nobody learns equal numbers."""
+    left = tuple(item for item in verdict.limitations if item != say("limitation.learned"))
+    return replace(verdict, limitations=left)
+
+
+def _without_reading(verdict: Verdict) -> Verdict:
+    """Say in the headline what was found, and not what it may mean."""
+    told = headline(
+        verdict.conclusion,
+        None,
+        verdict.components,
+        share=verdict.shared_parameters,
+        ranked=verdict.basis == "rank",
+        contrasted=verdict.basis == "own-layers",
+    )
+    return replace(verdict, reading=None, headline=told)
 
 
 def _in_another_order(
@@ -391,13 +427,21 @@ def _parts(reason: Message) -> list[Message]:
     return [part for part in parts if isinstance(part, Message)] if isinstance(parts, tuple) else []
 
 
-def _no_evidence(pair: Message, limits: Mapping[str, float], blind: Sequence[str]) -> Message:
+def at_most_agreed(pair: Message, limit: float, needed: float) -> Message:
+    """Say of strangers how many units of facing layers agree at most, and how many a finding takes."""
+    return say("summary.no-evidence-contrast", pair=pair, limit=rounded_up(100 * limit), needed=100 * needed)
+
+
+def _no_evidence(
+    pair: Message, limits: Mapping[str, float], blind: Sequence[str], agreed: Message | None
+) -> Message:
     """Say what would have been found, for the most and the least sensitive component, and where nothing.
 
     This applies to weights in their places: a disguise hides more.
     """
     never = sorted({*blind, *(name for name in limits if limits[name] >= NEVER)})
-    said = _found_from(pair, {name: limit for name, limit in limits.items() if name not in never})
+    possible = {name: limit for name, limit in limits.items() if name not in never}
+    said = agreed if agreed is not None and not possible else _found_from(pair, possible)
     return say("sentences", said=(said, say("summary.never", parts=_named(never)))) if never else said
 
 

@@ -113,14 +113,22 @@ def effect_scale(result: Comparison, language: Language) -> str:
     return shares or _scale_text(result.verdict.effect, language)
 
 
+_SHARES = {"mlp-order": "text.share_in_order", "same-rows": "text.share_of_rows"}
+"""Exact tests whose effect is a share and no cosine, and what it is a share of."""
+
+
 def share_measure(result: Comparison, name: str | None, language: Language) -> str | None:
     """Say that the effect of a component is a share of its units, and how large it is by chance.
 
     None if it is a cosine.
     """
     item = None if name is None else result.verdict.components[name]
-    if item is None or item.is_exact:
+    if item is None:
         return None
+    if item.is_exact:
+        made = [test for test in result.evidence if test.component == name and isinstance(test, Tested)]
+        key = _SHARES.get(min(made, key=lambda test: test.log10_p).method) if made else None
+        return None if key is None else language.say(key)
     found = [test for test in result.evidence if test.component == name]
     if item.basis == "own-layers":
         largest = [test.mismatched.largest for test in found if isinstance(test, Contrast)]
@@ -175,9 +183,13 @@ def layers_text(name: str, item: ComponentVerdict, result: Comparison, language:
     """Say which layers were tested, and where a component is shared in only some of them."""
     if item.other_layers:
         shared = runs_text(item.layers) or language.say("word.none")
-        return language.say("text.shared_layers", shared=shared, other=runs_text(item.other_layers))
-    made = (test for test in result.evidence if test.component == name and not isinstance(test, Skipped))
-    return runs_text(sorted({layer for test in made for layer in test.layers})) or "-"
+        said = language.say("text.shared_layers", shared=shared, other=runs_text(item.other_layers))
+    else:
+        made = (test for test in result.evidence if test.component == name and not isinstance(test, Skipped))
+        said = runs_text(sorted({layer for test in made for layer in test.layers})) or "-"
+    if not item.contrasted_layers:
+        return said
+    return language.say("text.contrasted_layers", layers=said, contrasted=runs_text(item.contrasted_layers))
 
 
 def limits_text(result: Comparison, language: Language) -> str:
