@@ -296,6 +296,39 @@ def test_windows_are_read_at_the_same_places_of_both_models():
         run(models, roles=("k-proj",), windows=2, pairs=("all",))
 
 
+def cut_by_windows(monkeypatch, limit):
+    """A model and one with half of its heads, in windows that overlap by more or less, layer by layer."""
+    from modelkin.describe.matrix import _reading
+
+    monkeypatch.setattr(_reading, "PART_VALUES", limit)
+    shelves = []
+    shelve = _reading.SliceReader.shelve
+
+    def shelving(self, name, items):
+        shelves.append(shelve(self, name, items))
+        return shelves[-1]
+
+    monkeypatch.setattr(_reading.SliceReader, "shelve", shelving)
+    options = {"roles": ("q-proj",), "windows": 3, "sample": 100, "truncation": True}
+    return run(pruned("prefix", layers=6), measures=("cosine",), **options), shelves
+
+
+def test_layers_are_cut_once_however_their_windows_overlap(monkeypatch):
+    result, shelves = cut_by_windows(monkeypatch, 10**6)
+    sizes = {stack.n for shelf in shelves for stack in shelf.stacks.values()}
+    assert len(sizes) > 2
+    rows = [(row.view, row.layer_a, row.layer_b) for row in result.table if row.measure == "cosine"]
+    assert len(rows) == len(set(rows)) == 6 * len(result.table.distinct("view")) == 18
+
+
+@pytest.mark.parametrize(("limit", "kept"), [(10**6, True), (100, False)])
+def test_features_of_many_small_stacks_are_not_held_together(monkeypatch, limit, kept):
+    _, shelves = cut_by_windows(monkeypatch, limit)
+    held = ["wide" in vars(stack) for shelf in shelves for stack in shelf.stacks.values()]
+    assert len(held) > 8
+    assert set(held) == {kept}
+
+
 def test_a_mean_is_of_as_many_layers_as_were_measured():
     deeper = {"a": llama(LlamaShape(layers=5)), "b": llama(LlamaShape(layers=3), seed=1)}
     text = markdown_of(run(deeper, roles=("input-norm",), measures=("pearson",)))
@@ -409,16 +442,17 @@ def test_a_sample_of_another_layout_is_refused_and_the_whole_is_not():
 # -- the truncation test -------------------------------------------------------------------------------
 
 
-def pruned(kind):
+def pruned(kind, *, layers=1):
     """A model with 8 heads in 2 groups, and one with 4 of them: the first, or the first of each group."""
-    large = LlamaShape(hidden=32, heads=8, kv_heads=2, layers=1)
+    large = LlamaShape(hidden=32, heads=8, kv_heads=2, layers=layers)
     tensors = llama_tensors(large)
     small = dict(tensors)
     heads = [0, 1, 2, 3] if kind == "prefix" else [0, 1, 4, 5]
     rows = np.concatenate([np.arange(4 * head, 4 * head + 4) for head in heads])
-    prefix = "model.layers.0.self_attn."
-    small[prefix + "q_proj.weight"] = tensors[prefix + "q_proj.weight"][rows]
-    small[prefix + "o_proj.weight"] = np.ascontiguousarray(tensors[prefix + "o_proj.weight"][:, rows])
+    for layer in range(layers):
+        prefix = f"model.layers.{layer}.self_attn."
+        small[prefix + "q_proj.weight"] = tensors[prefix + "q_proj.weight"][rows]
+        small[prefix + "o_proj.weight"] = np.ascontiguousarray(tensors[prefix + "o_proj.weight"][:, rows])
     config = llama_config(large)
     sources = []
     for n_heads, own in ((8, tensors), (4, small)):
@@ -783,9 +817,9 @@ def test_vectors_of_a_role_are_gone_before_those_of_the_next_are_read(monkeypatc
         stacks.extend(map(weakref.ref, shelf.stacks.values()))
         return shelf
 
-    def reading(self, choice):
+    def reading(self, choice, *, cut=0):
         alive.append(sum(one() is not None for one in stacks))
-        read(self, choice)
+        read(self, choice, cut=cut)
 
     monkeypatch.setattr(_reading.SliceReader, "shelve", shelving)
     monkeypatch.setattr(_reading.SliceReader, "read", reading)

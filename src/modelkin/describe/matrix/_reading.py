@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from modelkin.describe.measures import LayerPairing, Stack, layer_pairs
+from modelkin.describe.measures import PART_VALUES, LayerPairing, Stack, layer_pairs
 from modelkin.errors import BadSelection, UsageError
 from modelkin.message import Message, say
 from modelkin.model import Model
@@ -47,31 +47,43 @@ class Shelf:
     """Layer -> why there is nothing."""
     notes: Mapping[Signature, Message]
 
+    def let_go(self, signature: Signature) -> None:
+        """Release the features of a stack, unless those of all stacks may be held at the same time.
+
+        Windows differ between layers: every layer is a stack of its own, and none of them is large.
+        """
+        if sum(len(stack) * stack.n for stack in self.stacks.values()) > PART_VALUES:
+            self.stacks[signature].forget()
+
 
 @dataclass(slots=True)
 class SliceReader:
     """Slices wanted of each model; each is read once, however often it is wanted."""
 
     models: Mapping[str, Model]
-    wanted: dict[RoleChoice, dict[str, Counter[TensorSlice]]] = field(default_factory=dict)
-    """For each role and model, in order of request, and how often."""
+    wanted: dict[tuple[RoleChoice, int], dict[str, Counter[TensorSlice]]] = field(default_factory=dict)
+    """For each role, cut and model, in order of request, and how often. Cut 0 is the tensors as they are."""
     _left: dict[str, Counter[TensorSlice]] = field(default_factory=dict)
     _arrays: dict[tuple[str, TensorSlice], Array] = field(default_factory=dict)
 
-    def want(self, choice: RoleChoice, name: str, slices: Sequence[TensorSlice]) -> None:
+    def want(self, choice: RoleChoice, name: str, slices: Sequence[TensorSlice], *, cut: int = 0) -> None:
         """Record what is wanted of a model for a role."""
-        self.wanted.setdefault(choice, {}).setdefault(name, Counter()).update(slices)
+        self.wanted.setdefault((choice, cut), {}).setdefault(name, Counter()).update(slices)
 
-    def read(self, choice: RoleChoice) -> None:
-        """Read all of one role, each model in one planned pass, side by side; release other roles."""
-        self._arrays = {}
-        self._left = {name: Counter(slices) for name, slices in self.wanted.get(choice, {}).items()}
-        own = {name: list(slices) for name, slices in self.wanted.get(choice, {}).items()}
-        with ThreadPoolExecutor(max(1, len(own))) as pool:
+    def read(self, choice: RoleChoice, *, cut: int = 0) -> None:
+        """Read all of one role, each model in one planned pass, side by side; release other roles.
+
+        Each way to cut it is read when its turn comes: a cut takes as much memory as the role.
+        """
+        if not cut:
+            self._arrays, self._left = {}, {}
+        wanted = self.wanted.get((choice, cut), {})
+        with ThreadPoolExecutor(max(1, len(wanted))) as pool:
             arrays = pool.map(
-                lambda item: self.models[item[0]].read(item[1], max_waste=MAX_WASTE), own.items()
+                lambda item: self.models[item[0]].read(list(item[1]), max_waste=MAX_WASTE), wanted.items()
             )
-            for (name, slices), found in zip(own.items(), arrays, strict=True):
+            for (name, slices), found in zip(wanted.items(), arrays, strict=True):
+                self._left.setdefault(name, Counter()).update(slices)
                 self._arrays.update(zip(((name, item) for item in slices), found, strict=True))
 
     def arrays(self, name: str, slices: Sequence[TensorSlice]) -> list[Array]:
@@ -120,6 +132,8 @@ class SliceReader:
 class CutPlan:
     """How the larger of two tensors is cut to the smaller, and what that reads."""
 
+    number: int
+    """Of the ways to cut a role, from 1."""
     larger: int
     """0 if the first model has the larger tensor, else 1."""
     cut: Truncation
@@ -191,19 +205,22 @@ class Chosen:
 
     def _choose_cuts(self, a: str, b: str, choice: RoleChoice, reading: SliceReader) -> None:
         """Plan to read the larger tensors again in the shape of the smaller ones."""
-        seen: set[tuple[Signature, Signature]] = set()
+        seen: set[tuple[object, object]] = set()
         for layers in self.pairs(choice, a, b):
             mine, theirs = self.items[a, choice].get(layers[0]), self.items[b, choice].get(layers[1])
             if not isinstance(mine, Item) or not isinstance(theirs, Item):
                 continue
-            if mine.views[0].shape == theirs.views[0].shape or (mine.signature, theirs.signature) in seen:
+            # Published windows overlap by more or less: numbers of values differ, ways to cut do not.
+            shapes = mine.signature[:2], theirs.signature[:2]
+            if mine.views[0].shape == theirs.views[0].shape or shapes in seen:
                 continue
-            seen.add((mine.signature, theirs.signature))
+            seen.add(shapes)
             ways = ways_to_cut((self.models[a], self.models[b]), (mine, theirs), choice, layers)
             if isinstance(ways, Message):
                 self.notes.append(say("matrix-not-cut", role=choice.label, a=a, b=b, why=ways))
                 continue
             for larger, cut in ways:
+                number = 1 + sum(len(plans) for (*_, own), plans in self.cuts.items() if own == choice)
                 name, shape = (a, b)[larger], (mine, theirs)[larger].views[0].shape
                 items = {
                     layer: make_item([item.views[0].cut(cut.segment, cut.note)], choice, layer, self.options)
@@ -211,8 +228,9 @@ class Chosen:
                     if isinstance(item, Item) and item.views[0].shape == shape
                 }
                 for item in items.values():
-                    reading.want(choice, name, item.slices if isinstance(item, Item) else ())
-                self.cuts.setdefault((a, b, choice), []).append(CutPlan(larger=larger, cut=cut, items=items))
+                    reading.want(choice, name, item.slices if isinstance(item, Item) else (), cut=number)
+                plan = CutPlan(number=number, larger=larger, cut=cut, items=items)
+                self.cuts.setdefault((a, b, choice), []).append(plan)
 
     def _choose_tokens(self, a: str, b: str, choice: RoleChoice, reading: SliceReader) -> None:
         found = token_rows(

@@ -28,7 +28,7 @@ from modelkin.tensors import TensorSlice
 from ._baselines import FoundKey, Ground, baseline_rows
 from ._items import Item, Layer, Signature, TokenRows, all_of
 from ._options import MatrixOptions, RoleChoice
-from ._reading import Chosen, Shelf, SliceReader, model_pairs
+from ._reading import Chosen, CutPlan, Shelf, SliceReader, model_pairs
 from ._result import MatrixModel, MatrixResult, TensorRecord
 
 Models = Mapping[str, ModelLike] | Sequence[ModelLike]
@@ -149,17 +149,28 @@ class _MatrixRun:
     ) -> Iterator[MeasureTable]:
         for (a, b, own), plans in self.chosen.cuts.items():
             for plan in plans if own == choice else ():
-                shelf = reading.shelve((a, b)[plan.larger], plan.items)
-                both = (shelf, shelves[b]) if plan.larger == 0 else (shelves[a], shelf)
-                # Layers of other shapes have their own cuts.
-                pairs = [
-                    (mine, theirs)
-                    for mine, theirs in self.chosen.pairs(choice, a, b)
-                    if mine in both[0].places
-                    and theirs in both[1].places
-                    and both[0].places[mine][0] == both[1].places[theirs][0]
-                ]
-                yield from self._measure(choice, (a, b), both, pairs, view=plan.cut.name)
+                yield from self._cut_table(choice, (a, b), plan, shelves, reading)
+
+    def _cut_table(
+        self,
+        choice: RoleChoice,
+        names: tuple[str, str],
+        plan: CutPlan,
+        shelves: Mapping[str, Shelf],
+        reading: SliceReader,
+    ) -> Iterator[MeasureTable]:
+        reading.read(choice, cut=plan.number)
+        shelf = reading.shelve(names[plan.larger], plan.items)
+        both = (shelf, shelves[names[1]]) if plan.larger == 0 else (shelves[names[0]], shelf)
+        # Layers of other shapes have their own cuts.
+        pairs = [
+            (mine, theirs)
+            for mine, theirs in self.chosen.pairs(choice, *names)
+            if mine in both[0].places
+            and theirs in both[1].places
+            and both[0].places[mine][0] == both[1].places[theirs][0]
+        ]
+        yield from self._measure(choice, names, both, pairs, view=plan.cut.name)
 
     def _measure(
         self,
@@ -199,6 +210,8 @@ class _MatrixRun:
                     view=view,
                     note=all_of((shelves[0].notes[mine], shelves[1].notes[theirs])),
                 )
+            shelves[0].let_go(mine)
+            shelves[1].let_go(theirs)
         yield from (self._unmeasured(choice, names, shelves, pair, view) for pair in unmeasured)
 
     def _unmeasured(
@@ -250,7 +263,10 @@ class _MatrixRun:
 
     def _describe(self, choice: RoleChoice, shelves: Mapping[str, Shelf]) -> Iterator[TensorRecord]:
         for name, shelf in shelves.items():
-            described = {own: describe_rows(stack) for own, stack in shelf.stacks.items()}
+            described = {}
+            for own, stack in shelf.stacks.items():
+                described[own] = describe_rows(stack)
+                shelf.let_go(own)
             for layer, (own, row) in shelf.places.items():
                 item = self.chosen.items[name, choice][layer]
                 assert isinstance(item, Item)

@@ -41,4 +41,4 @@ from ._table_files import (
     table_from_csv,
     table_to_csv,
 )
-from .stack import Stack, describe_rows
+from .stack import PART_VALUES, Stack, describe_rows
