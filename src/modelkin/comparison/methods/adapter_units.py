@@ -135,6 +135,7 @@ class AdapterUnits(Method):
             rows,
             seed=pair.seed,
             sign_free=sign_free,
+            updates=True,
             layers=(place.layer,),
             role=place.updated.value,
             details={"facing": place.facing.value},

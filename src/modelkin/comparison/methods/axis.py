@@ -41,6 +41,7 @@ from .beginnings import (
     common_up_to_sign,
     is_single,
 )
+from .clones import given_clones
 from .sizes import given_sizes
 from .small_places import given_small_places
 from .tied import TIED, is_tied
@@ -126,6 +127,7 @@ def unit_evidence(
     chosen_from: int = 1,
     reordered: bool = False,
     others: OtherLayers | None = None,
+    updates: bool = False,
     **where: Unpack[Where],
 ) -> Tested | Skipped:
     """Test the numbering of units, one row per unit, candidate and base.
@@ -135,7 +137,8 @@ def unit_evidence(
     both models have zeros or sizes in the same places, or an initialisation common to all layers, the test
     claims no more than what is left beyond these.
 
-    `others` are the same units in layers that do not face each other, if they were read.
+    `others` are the same units in layers that do not face each other, if they were read. `updates` are
+    changes of weights: of low rank, so that many units are alike in them without having been cloned.
     """
     if is_tied(rows[0]) and is_tied(rows[1]):
         return method.skip(TIED, **where)
@@ -158,6 +161,8 @@ def unit_evidence(
     if isinstance(test, Tested):
         test = given_sizes(test, candidate, base, chosen_from=chosen_from)
         test = given_small_places(test, candidate, base, seed=seed, chosen_from=chosen_from)
+        if not updates:
+            test = given_clones(test, candidate, base, seed=seed, chosen_from=chosen_from)
     beginning = None if others is None else common_beginning(rows, others)
     if isinstance(test, Tested) and test.log10_p < CLAIMED and others is not None:
         beginning = common_up_to_sign(rows, others, beside=beginning) or beginning
