@@ -47,6 +47,7 @@ ALIKE = [
     ("student-all", "teacher", "student of all hidden states"),
     ("student-sibling", "teacher", "student of all hidden states, other text"),
     ("student-blocks", "teacher", "student of every block, other text"),
+    ("student-activations", "teacher", "student of the activations inside MLPs, other text"),
     ("student-embedding", "teacher", "student of the last hidden states, started from the embedding"),
     ("student-sibling", "student-all", "two students of one teacher"),
     ("student-logits", "teacher", "student of predictions alone"),

@@ -112,6 +112,14 @@ def test_learned_units_in_other_coordinates_are_told_as_learned_or_copied(disgui
     assert "learned block by block" in str(verdict.headline)
 
 
+@pytest.mark.parametrize("depth", ["standard", "deep"])
+def test_a_student_of_activations_shows_nothing(depth):
+    """Its units do what the teacher's of the same number do, in coordinates of its own."""
+    verdict = compared("student-activations", "teacher", depth).verdict
+    assert verdict.conclusion is Conclusion.NO_EVIDENCE
+    assert verdict.reading is None
+
+
 def test_a_student_of_predictions_shows_nothing():
     verdict = compared("student-logits", "teacher", "standard").verdict
     assert verdict.conclusion is Conclusion.NO_EVIDENCE

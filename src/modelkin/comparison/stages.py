@@ -347,7 +347,7 @@ def _recorded(
         deltas=deltas,
         tokens=judged.tokens,
     )
-    if relation.kind == "copy":
+    if relation.kind in ("copy", "precision-copy"):
         names = {"candidate": pair.candidate.location.ref, "base": pair.base.location.ref}
         verdict = retold_by_difference(verdict, **names)
     ledger = ledger_record({"candidate": pair.candidate, "base": pair.base})  # before controls read more

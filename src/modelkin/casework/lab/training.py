@@ -7,7 +7,7 @@ differ, which is why the zoo is stored and not rebuilt by the tests.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
@@ -29,9 +29,9 @@ _STATES_WEIGHT: Final = 4.0
 """Weight of hidden states relative to predictions; both are about one at first."""
 
 Batch = NDArray[np.int64]
-States = Literal["last", "all", "blocks"]
-"""Those after the last layer; after every layer and before the first; or what each attention and each MLP
-makes of the teacher's own states, block by block."""
+States = Literal["last", "all", "blocks", "activations"]
+"""Those after the last layer; after every layer and before the first; what each attention and each MLP
+makes of the teacher's own states, block by block; or what the units of each MLP of a Llama give."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -202,6 +202,7 @@ def _loss(
         return _masked_loss(model, batch, rng=rng)
     inputs = torch.from_numpy(batch)
     seen = {"input_ids": inputs, "use_cache": False, "output_hidden_states": states is not None}
+    units = [_units(one) for one in (model, teacher)] if states == "activations" else []
     found = model(**seen)
     logits = found.logits[:, :-1].flatten(0, 1)
     if teacher is None:
@@ -219,8 +220,26 @@ def _loss(
     pairs = list(zip(found.hidden_states, wanted.hidden_states, strict=True))[-1 if states == "last" else 0 :]
     if states == "blocks":
         pairs = [pairs[0], *_blocks(model, teacher, seen)]
+    if states == "activations":
+        pairs = list(zip(*(collected() for collected in units), strict=True))
     apart = [((mine - theirs) ** 2).mean() / (theirs**2).mean() for mine, theirs in pairs]
     return loss + _STATES_WEIGHT * sum(apart) / len(apart)
+
+
+def _units(model: Any) -> Callable[[], list[Any]]:  # noqa: ANN401
+    """Watch what units of MLPs give in the next pass; what is returned ends it, and returns them by layer."""
+    given: list[Any] = []
+    hooks = [
+        layer.mlp.down_proj.register_forward_pre_hook(lambda _, values: given.append(values[0]))
+        for layer in model.model.layers
+    ]
+
+    def collected() -> list[Any]:
+        for hook in hooks:
+            hook.remove()
+        return given
+
+    return collected
 
 
 def _blocks(model: Any, teacher: Any, seen: Mapping[str, Any]) -> list[tuple[Any, Any]]:  # noqa: ANN401
