@@ -82,7 +82,11 @@ def _of_a_part(
     if shared == {"norms"}:
         tested = {name for name, item in components.items() if item.conclusion.related is not None}
         return "norm-gains-only" if tested > shared else "norm-gains-alone"
-    if not shared <= STREAM or not silent & UNITS:
+    if not silent & UNITS:
+        return None
+    if shared == {"router"}:
+        return "routers-only"
+    if not shared <= STREAM:
         return None
     tables = [test for test in tests if test.component in shared & _TABLES]
     if tables and shared <= _TABLES | {"residual"} and all(EQUAL_VALUES in test.flags for test in tables):

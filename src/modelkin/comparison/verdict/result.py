@@ -33,6 +33,7 @@ Basis = Literal["exact", "own-layers", "rank"]
 """Exact tests; mismatched layers of the same two models; or a rank among pairs with unrelated models."""
 
 Reading = Literal[
+    "routers-only",
     "norm-gains-only",
     "norm-gains-alone",
     "token-tables-only",
@@ -49,6 +50,7 @@ Reading = Literal[
 ]
 """Patterns of findings that have names of their own.
 
+``routers-only``: only routers are shared, and experts were tested.
 ``norm-gains-only``: only norm gains are shared, and other parts were tested.
 ``norm-gains-alone``: only norm gains were tested, and they are shared.
 ``token-tables-only``: token tables are equal bit for bit, and no units are shared, reordered or not.

@@ -14,7 +14,8 @@ from .result import ComponentVerdict, Conclusion, Reading, Verdict
 
 EXPLAINED: frozenset[Reading | None] = frozenset(
     {
-        *("norm-gains-only", "norm-gains-alone", "token-tables-only", "tables-so-far"),
+        *("routers-only", "norm-gains-only", "norm-gains-alone"),
+        *("token-tables-only", "tables-so-far"),
         "tables-reordered",
         *("coordinates-only", "coordinates-and-heads", "coordinates-so-far"),
         *("units-found-again", "layers-found-again", "single-layer", "zeros-alone", "beginning-alone"),
