@@ -21,6 +21,7 @@ from tests.scale.record import code_digest
 
 import modelkin as mk
 from modelkin.comparison.verdict import Conclusion, Verdict
+from modelkin.comparison.verdict.pattern import UNITS
 from modelkin.options import Depth
 
 DEPTHS: tuple[Depth, ...] = ("quick", "standard", "deep")
@@ -49,11 +50,13 @@ def problems(pair: Names) -> list[str]:
     ways = {names: {depth: judged(*names, depth) for depth in DEPTHS} for names in (pair, (pair[1], pair[0]))}
     found = [f"{names[0]} ~ {names[1]}: {line}" for names, way in ways.items() for line in _grown(way)]
     here, there = ways.values()
-    found += [
-        f"{pair[0]} ~ {pair[1]} at {depth}: {_told(here[depth])}, the other way round {_told(there[depth])}"
-        for depth in DEPTHS
-        if _told(here[depth]) != _told(there[depth])
-    ]
+    for depth in DEPTHS:
+        one, other = _told(here[depth]), _told(there[depth])
+        differs = sorted(name for name in one.keys() & other.keys() if one[name] != other[name])
+        found += [
+            f"{pair[0]} ~ {pair[1]} at {depth}: {name} is {one[name]}, the other way round {other[name]}"
+            for name in differs
+        ]
     found += [
         f"{pair[0]} ~ {pair[1]} at {depth}: {here[depth].conclusion.value}, "
         f"the other way round {there[depth].conclusion.value}"
@@ -63,10 +66,18 @@ def problems(pair: Names) -> list[str]:
     return found
 
 
-def _told(verdict: Verdict) -> tuple[str | None, list[str]]:
-    """Return what a verdict says besides its conclusion: the reading, and which components are shared."""
-    shared = sorted(name for name, item in verdict.components.items() if item.conclusion.related)
-    return verdict.reading, shared
+def _told(verdict: Verdict) -> dict[str, str | bool | None]:
+    """Return what a verdict says besides its conclusion: its reading, and whether what was tested is shared.
+
+    The candidate says what units are called where one model has experts and the other none. What is settled
+    by other tests is not looked for, and may be untested one way round.
+    """
+    told: dict[str, str | bool | None] = {"reading": verdict.reading}
+    for name, item in verdict.components.items():
+        if item.conclusion.related is not None:
+            called = "units" if name in UNITS else name
+            told[called] = item.conclusion.related or bool(told.get(called))
+    return told
 
 
 def _grown(way: Mapping[Depth, Verdict]) -> Iterator[str]:

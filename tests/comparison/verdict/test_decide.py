@@ -813,6 +813,27 @@ def test_contrasted_heads_that_are_alike_count_beside_units_and_without_coordina
     assert verdict.components["attention"].conclusion.related
 
 
+def gate(layer, *, z, effect, log10_p):
+    return found("mlp", log10_p=log10_p, z=z, effect=effect, layer=layer, role="mlp_gate", low=effect - 0.02)
+
+
+@pytest.mark.parametrize(("z", "counts"), [(-4.0, True), (-5.0, False), (-20.0, False)])
+def test_small_findings_beside_a_gate_that_points_away_do_not_count(z, counts):
+    """Weights made from public matrices have a sign for each matrix; no copy turns a gate around."""
+    evidence = [gate(0, z=15.0, effect=0.2, log10_p=-40), gate(1, z=z, effect=-0.05, log10_p=-1)]
+    verdict = judged([*evidence, null("norms")])
+    assert verdict.components["mlp"].conclusion.related is counts
+    older = decide([*evidence, null("norms")], load_rule("rule-6"), candidate="B", base="A", stage="standard")
+    assert older.components["mlp"].conclusion.related
+
+
+def test_large_findings_and_other_coordinates_count_beside_a_gate_that_points_away():
+    away = gate(1, z=-20.0, effect=-0.1, log10_p=-60)
+    assert judged([gate(0, z=40.0, effect=0.9, log10_p=-200), away]).components["mlp"].conclusion.related
+    turned = found("mlp", log10_p=-40, layer=0, effect=0.3, frame="signed-permutation")
+    assert judged([turned, away], stage="deep").components["mlp"].conclusion.related
+
+
 @pytest.mark.parametrize(
     ("share", "layers", "others"), [(0.84, (0,), (1, 2)), (0.86, (0, 1, 2), ()), (0.95, (0, 1, 2), ())]
 )

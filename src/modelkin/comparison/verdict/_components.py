@@ -20,6 +20,7 @@ from modelkin.comparison.methods import (
 from modelkin.message import Message, joined, say
 from modelkin.stats import bonferroni
 
+from ._opposed import without_opposed
 from ._rule import DecisionRule
 from .result import ComponentVerdict, Conclusion
 
@@ -69,7 +70,8 @@ def judge_component(tests: Sequence[Evidence], rule: DecisionRule, *, penalty: f
 def certain_tests(made: Sequence[Tested], rule: DecisionRule, *, penalty: float) -> list[Tested]:
     """Return the tests of a component that are findings, corrected for all of them, and not negligible."""
     by_layer = _by_layer(made)
-    return _certain(by_layer, rule.log10_p - penalty - math.log10(max(1, len(by_layer))), rule)
+    found = _certain(by_layer, rule.log10_p - penalty - math.log10(max(1, len(by_layer))), rule)
+    return without_opposed(found, made, rule)
 
 
 def without_echoes(found: Sequence[Tested], rule: DecisionRule) -> list[Tested]:

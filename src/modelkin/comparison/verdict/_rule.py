@@ -32,6 +32,8 @@ class DecisionRule:
     """Share of the effect in new coordinates below which an effect in the old ones does not count."""
     coordinates: bool
     """Whether heads that are alike count as shared coordinates where these are shared and no units are."""
+    opposed: bool
+    """Whether nothing small is found in MLPs whose gates point away from each other."""
     stages: Mapping[str, float]
     agreement: Mapping[str, float]
     """When an agreement calibrated on controls counts: floor, control_pairs, layers."""
