@@ -265,6 +265,16 @@ def test_next_token_prediction_layers_are_apart_and_labelled():
     ]
 
 
+def test_a_layer_of_next_token_prediction_that_is_absent_is_not_said_to_be_unchosen():
+    models = {"a": of_case("glm4_moe")[0], "b": of_case("glm4_moe_mtp", seed=1)[0]}
+    result = run(models, roles=("mtp.router",), measures=("pearson",), layers="2")
+    (row,) = result.table
+    assert str(row.reason) == f"a has no multi-token-prediction layer {row.layer_b}"
+    claims = "a: the config says one multi-token-prediction layer, but the checkpoint has none"
+    assert claims in map(str, result.notes)
+    assert not any("multi-token" in str(note) and str(note).startswith("b:") for note in result.notes)
+
+
 def test_windows_are_those_of_the_published_probe():
     """Its routers were counted twice over: half of the values that it counted were different ones."""
 
@@ -319,6 +329,68 @@ def test_layers_are_cut_once_however_their_windows_overlap(monkeypatch):
     assert len(sizes) > 2
     rows = [(row.view, row.layer_a, row.layer_b) for row in result.table if row.measure == "cosine"]
     assert len(rows) == len(set(rows)) == 6 * len(result.table.distinct("view")) == 18
+
+
+def overlapping(baselines=()):
+    """Two models whose windows overlap by more or less, layer by layer."""
+    shape = LlamaShape(layers=12)
+    models = {"a": llama(shape), "b": llama(shape, seed=1)}
+    options = {"roles": ("k-proj",), "windows": 3, "sample": 200, "draws": 20}
+    return run(models, measures=("cosine", "pearson"), baselines=baselines, **options)
+
+
+def test_layers_stay_in_order_however_their_windows_overlap():
+    result = overlapping()
+    assert len(result.table.distinct("n")) > 2
+    for measure in ("cosine", "pearson"):
+        assert [row.layer_a for row in result.table.where(measure=measure)] == list(range(12))
+    assert [(item.model, item.layer) for item in result.tensors] == [(m, n) for m in "ab" for n in range(12)]
+
+
+def test_layers_that_cannot_be_measured_stay_in_order():
+    shapes = LlamaShape(layers=2), LlamaShape(layers=3)
+    models = {"a": llama(shapes[1]), "b": llama(shapes[0], seed=1), "c": llama(shapes[1], seed=2)}
+    rows = list(run(models, measures=("pearson", "spearman"), roles=("input-norm",)).table)
+    assert [row.layer_a for row in rows] == [0, 1, 2] * 6
+    assert [row.measure for row in rows] == [*["pearson"] * 3, *["spearman"] * 3] * 3
+
+
+@pytest.mark.parametrize("baseline", ["expectation", "shuffle", "random"])
+def test_baselines_cover_all_layers_however_their_windows_overlap(baseline):
+    result = overlapping((baseline,))
+    for measure in ("cosine", "pearson"):
+        (found,) = (item for item in result.baselines if item.measure == measure)
+        assert found.observed == pytest.approx(result.table.where(measure=measure).values.mean())
+        assert "12 pairs of layers" in str(found.note)
+        expected = result.table.where(measure=measure).expected
+        assert found.null.mean == pytest.approx(expected.mean(), abs=0.02)
+
+
+def test_draws_over_layers_of_several_sizes_say_so():
+    result = overlapping(("shuffle",))
+    found, sizes = result.baselines[0], len(result.table.distinct("n"))
+    assert f"layers of {sizes} sizes" in str(found.note)
+
+
+@pytest.mark.parametrize(
+    ("layers", "left"),
+    [(5, None), (4, "one of 5 pairs of layers is left out"), (3, "2 of 5 pairs of layers are left out")],
+)
+@pytest.mark.parametrize("baseline", ["expectation", "shuffle"])
+def test_pairs_of_layers_that_a_baseline_leaves_out_are_counted(baseline, layers, left):
+    models = {"a": llama(LlamaShape(layers=5)), "b": llama(LlamaShape(layers=layers), seed=1)}
+    result = run(models, roles=("k-proj",), measures=("pearson",), baselines=(baseline,), draws=3)
+    (found,) = result.baselines
+    assert f"{layers} pairs of layers" in str(found.note)
+    assert ("left out" in str(found.note)) == (left is not None)
+    assert left is None or left in str(found.note)
+
+
+def test_numbers_of_values_of_layers_are_told_as_a_range():
+    result = overlapping()
+    low, high = min(result.table.column("n")), max(result.table.column("n"))
+    text = markdown_of(result)
+    assert f"{low} to {high} values each; {low} to {high} of 512 values, in blocks chosen by the seed" in text
 
 
 @pytest.mark.parametrize(("limit", "kept"), [(10**6, True), (100, False)])

@@ -104,12 +104,10 @@ def test_random_pairs_are_of_different_rows():
 
 
 def test_fewer_draws_are_made_of_large_data():
-    # Stack does not copy: one row that is seen 96 times.
-    large = Stack(np.broadcast_to(np.zeros(65_536), (96, 65_536)))
-    small = Stack(np.zeros((2, 3)))
-    assert draws_for(small, 100) == 100
+    large = 96 * 65_536
+    assert draws_for(2 * 3, 100) == 100
     assert draws_for(large, 100) == 10
-    assert draws_for(Stack(large.stored[:2]), 1000) == 381
+    assert draws_for(2 * 65_536, 1000) == 381
     assert draws_for(large, 5) == 5
 
 

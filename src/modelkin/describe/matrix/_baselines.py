@@ -13,6 +13,7 @@ import numpy as np
 from modelkin.describe.measures import (
     MEASURES,
     NOTHING,
+    PART_VALUES,
     Baseline,
     Distribution,
     Draws,
@@ -38,7 +39,7 @@ from modelkin.describe.measures import (
 )
 from modelkin.message import Message, say
 
-from ._items import Layer
+from ._items import Layer, Signature, all_of
 from ._options import BASELINES, MatrixOptions, RoleChoice
 from ._reading import Shelf
 
@@ -46,6 +47,7 @@ Masked = np.ma.MaskedArray[Any, Any]
 TokenStacks = tuple[Stack, Stack, Message]
 FoundKey = tuple[str, str, tuple[tuple[Layer, Layer], ...]]
 """Two models, and the pairs of layers."""
+Facing = tuple[Layer, Layer]
 _TOKEN_DRAWS = 20
 """Reorderings of tokens: each gives one cosine for every row, so few are many."""
 _RELATED = 0.3
@@ -104,7 +106,7 @@ class Ground:
         return (self.row(baseline, measure, scope, reason) for measure in self.measures)
 
     def joint(self, a: str, b: str, pairings: Sequence[LayerPairing] | None = None) -> Joint | Message:
-        """Return the vectors of two models and their pairs, for the most common shape."""
+        """Return the vectors of two models and their pairs."""
         key = a, b, None if pairings is None else tuple(pairings)
         if key not in self.joints:
             self.joints[key] = self._joint(a, b, pairings)
@@ -116,25 +118,25 @@ class Ground:
         if pairings is None:
             # If the table pairs layers in several ways, baselines use the first.
             pairings = [next((item for item in self.options.pairs if (item == "within") == (a == b)), "same")]
-        found: dict[object, list[tuple[Layer, Layer]]] = {}
-        for mine, theirs in self.pairs(self.choice, a, b, pairings):
+        asked = self.pairs(self.choice, a, b, pairings)
+        layers: dict[Signature, list[Facing]] = {}
+        for mine, theirs in asked:
             places = shelves[0].places.get(mine), shelves[1].places.get(theirs)
             if places[0] is not None and places[1] is not None and places[0][0] == places[1][0]:
-                found.setdefault(places[0][0], []).append((mine, theirs))
-        if not found:
+                layers.setdefault(places[0][0], []).append((mine, theirs))
+        if not layers:
             return say("baseline-no-equal-shapes")
-        shape, layers = max(found.items(), key=lambda item: len(item[1]))
-        stacks = [shelf.stacks[shape] for shelf in shelves]  # type: ignore[index]
-        rows = [[shelf.places[pair[side]][1] for pair in layers] for side, shelf in enumerate(shelves)]
-        pairs = Pairs.of(*rows)
-        known = self.found.get((a, b, tuple(layers)))
-        return Joint(
-            a=stacks[0],
-            b=stacks[1],
-            pairs=pairs,
-            layers=tuple(layers),
-            found=known or measured_all(self.measures, stacks[0], stacks[1], pairs, expect=expect),
-        )
+        parts = []
+        for signature, facing in layers.items():
+            stacks = [shelf.stacks[signature] for shelf in shelves]
+            rows = [[shelf.places[pair[side]][1] for pair in facing] for side, shelf in enumerate(shelves)]
+            pairs = Pairs.of(*rows)
+            known = self.found.get((a, b, tuple(facing)))
+            found = known or measured_all(self.measures, stacks[0], stacks[1], pairs, expect=expect)
+            parts.append(JointPart(a=stacks[0], b=stacks[1], pairs=pairs, layers=tuple(facing), found=found))
+            for shelf in shelves:
+                shelf.let_go(signature)
+        return Joint(parts=tuple(parts), n_asked=len(asked))
 
     def model_pairs(self) -> Iterator[tuple[str, str, Joint | Message]]:
         """Yield all pairs of models with what they have in common, as the table pairs their layers."""
@@ -145,19 +147,54 @@ class Ground:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Joint:
-    """Vectors of two models and which face each other."""
+class JointPart:
+    """Vectors of two models that hold equally many values, and which face each other."""
 
     a: Stack
     b: Stack
     pairs: Pairs
-    layers: tuple[tuple[Layer, Layer], ...]
+    layers: tuple[Facing, ...]
     found: Mapping[str, MeasuredPairs]
     """What each measure is of all pairs."""
 
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Joint:
+    """Vectors of two models and which face each other: layers of one shape and size are one part."""
+
+    parts: tuple[JointPart, ...]
+    n_asked: int
+    """Pairs of layers that were asked for; those that cannot be compared are in no part."""
+
+    @property
+    def layers(self) -> tuple[Facing, ...]:
+        """Which layers face each other, part after part."""
+        return tuple(pair for part in self.parts for pair in part.layers)
+
+    @property
+    def n_values(self) -> int:
+        """Values of one side."""
+        return sum(len(part.a) * part.a.n for part in self.parts)
+
+    @property
+    def left_out(self) -> Message:
+        """How many pairs of layers no number here is of; nothing if there are none."""
+        n = self.n_asked - len(self.layers)
+        return say("baseline-left-out", n=n, m=self.n_asked) if n else NOTHING
+
+    def let_go(self, part: JointPart) -> None:
+        """Release the features of a part, unless those of all parts may be held at the same time."""
+        if len(self.parts) > 1 and self.n_values > PART_VALUES:
+            part.a.forget()
+            part.b.forget()
+
     def values(self, measure: Measure) -> Masked:
         """Return what a measure is of all pairs."""
-        return self.found[measure.name].values
+        return _end_to_end([part.found[measure.name].values for part in self.parts])
+
+    def expected(self, measure: Measure) -> Masked:
+        """Return what reordering would make of all pairs."""
+        return _end_to_end([part.found[measure.name].expected for part in self.parts])
 
     def matrix(self, measure: Measure) -> LayerMatrix:
         """Measure all pairs, as a matrix of layers; other cells are masked."""
@@ -171,6 +208,11 @@ class Joint:
                 cells[at[0][mine], at[1][theirs]] = value
         values = np.ma.masked_invalid(cells)
         return LayerMatrix(values=values, expected=values, layers_a=tuple(rows), layers_b=tuple(columns))
+
+
+def _end_to_end(parts: Sequence[Masked], *, axis: int = 0) -> Masked:
+    """Concatenate; NaN is how a masked value is stored everywhere here."""
+    return np.ma.masked_invalid(np.concatenate([part.filled(np.nan) for part in parts], axis=axis))
 
 
 def baseline_rows(ground: Ground) -> Iterator[Baseline]:
@@ -190,15 +232,14 @@ def _expectation(ground: Ground) -> Iterator[Baseline]:
             yield from ground.refused("expectation", _pair(a, b), joint)
             continue
         for measure in ground.measures:
-            found = joint.found[measure.name]
             yield ground.row(
                 "expectation",
                 measure,
                 _pair(a, b),
-                found.expected,
-                observed=measured_mean(found.values),
+                joint.expected(measure),
+                observed=measured_mean(joint.values(measure)),
                 reason=say("baseline-no-expectation"),
-                note=say("baseline-exact", n=len(joint.pairs)),
+                note=all_of([say("baseline-exact", n=len(joint.layers)), joint.left_out]),
             )
 
 
@@ -207,29 +248,36 @@ def _drawn(name: str, draw: Callable[..., Draws], ground: Ground) -> Iterator[Ba
         if isinstance(joint, Message):
             yield from ground.refused(name, _pair(a, b), joint)
             continue
-        if name == "random" and too_many_to_draw(joint.a):
-            why = say("baseline-too-many-values", n=joint.a.n, m=len(joint.pairs))
-            yield from ground.refused(name, _pair(a, b), why)
+        n_pairs = len(joint.layers)
+        if name == "random" and too_many_to_draw(joint.n_values):
+            largest = max(part.a.n for part in joint.parts)
+            yield from ground.refused(
+                name, _pair(a, b), say("baseline-too-many-values", n=largest, m=n_pairs)
+            )
             continue
-        draws = draws_for(joint.a, ground.options.draws)
-        found = draw(
-            ground.measures,
-            joint.a,
-            joint.b,
-            joint.pairs,
-            draws=draws,
-            seed=ground.options.seed,
-            key=f"{ground.choice.label}|{a}|{b}",
-        )
+        draws = draws_for(joint.n_values, ground.options.draws)
+        drawn: dict[str, list[Masked]] = {measure.name: [] for measure in ground.measures}
+        for part in joint.parts:
+            # Layers of another size have other places, which no order can be shared with.
+            key = f"{ground.choice.label}|{a}|{b}" + (f"|{part.a.n}" if len(joint.parts) > 1 else "")
+            found = draw(
+                ground.measures, part.a, part.b, part.pairs, draws=draws, seed=ground.options.seed, key=key
+            )
+            joint.let_go(part)
+            for measure in ground.measures:
+                drawn[measure.name].append(found[measure.name])
+        note = say(f"baseline-{name}", n=draws, m=n_pairs)
+        if name == "shuffle" and len(joint.parts) > 1:
+            note = say("baseline-shuffle-sizes", n=draws, m=n_pairs, k=len(joint.parts))
         for measure in ground.measures:
             yield ground.row(
                 name,
                 measure,
                 _pair(a, b),
-                found[measure.name].mean(axis=1),
+                _end_to_end(drawn[measure.name], axis=1).mean(axis=1),
                 observed=measured_mean(joint.values(measure)),
                 reason=say("baseline-not-drawn"),
-                note=say(f"baseline-{name}", n=draws, m=len(joint.pairs)),
+                note=all_of([note, joint.left_out]),
             )
 
 
@@ -246,11 +294,12 @@ def _mismatched(ground: Ground) -> Iterator[Baseline]:
             row = partial(
                 ground.row, "mismatched", measure, observed=profile[0].mean if 0 in profile else None
             )
-            yield row(say("scope.other-layers", a=a, b=b), off_diagonal(matrix), note=_DEPENDENT)
+            note = all_of([_DEPENDENT, joint.left_out])
+            yield row(say("scope.other-layers", a=a, b=b), off_diagonal(matrix), note=note)
             for offset, item in profile.items():
                 if offset:
                     scope = say("scope.offset", a=a, b=b, offset=offset)
-                    yield row(scope, item, note=say("baseline-offset"))
+                    yield row(scope, item, note=all_of([say("baseline-offset"), joint.left_out]))
 
 
 def _layer_zero(ground: Ground) -> Iterator[Baseline]:
@@ -262,16 +311,22 @@ def _layer_zero(ground: Ground) -> Iterator[Baseline]:
         for measure in ground.measures:
             first, others = layer_zero(joint.matrix(measure))
             row = partial(ground.row, "layer-0", measure, reason=say("baseline-no-such-layers"))
-            yield row(say("scope.layer-zero", model=name), first, note=say("baseline-layer-zero"))
-            yield row(say("scope.later-layers", model=name), others, note=_DEPENDENT)
+            notes = [all_of([note, joint.left_out]) for note in (say("baseline-layer-zero"), _DEPENDENT)]
+            yield row(say("scope.layer-zero", model=name), first, note=notes[0])
+            yield row(say("scope.later-layers", model=name), others, note=notes[1])
 
 
 def _within(ground: Ground) -> Iterator[Baseline]:
     for name in ground.shelves:
         joint = ground.joint(name, name, ["within"])
+        note = all_of([_DEPENDENT, _left_out(joint)])
         for measure in ground.measures:
             values = joint if isinstance(joint, Message) else joint.values(measure)
-            yield ground.row("within", measure, say("scope.model", model=name), values, note=_DEPENDENT)
+            yield ground.row("within", measure, say("scope.model", model=name), values, note=note)
+
+
+def _left_out(joint: Joint | Message) -> Message:
+    return NOTHING if isinstance(joint, Message) else joint.left_out
 
 
 def _known(relation: str, ground: Ground) -> Iterator[Baseline]:
@@ -283,20 +338,26 @@ def _known(relation: str, ground: Ground) -> Iterator[Baseline]:
         joint = ground.joint(a, b)
         if relation == "independent" and not isinstance(joint, Message):
             joint = _no_control(joint) or joint
+        declared = say("baseline-declared", relation=say(f"baseline-word.{relation}"))
+        note = all_of([declared, _left_out(joint)])
         for measure in ground.measures:
             values = joint if isinstance(joint, Message) else joint.values(measure)
-            note = say("baseline-declared", relation=say(f"baseline-word.{relation}"))
             yield ground.row(relation, measure, _pair(a, b), values, note=note)
 
 
 def _no_control(joint: Joint) -> Message | None:
     """Say why a pair that was declared independent cannot serve as a negative control, if so."""
     pearson = MEASURES["pearson"]
-    known = joint.found.get(pearson.name)
-    found = known or measured_all([pearson], joint.a, joint.b, joint.pairs)[pearson.name]
-    r = measured_mean(found.values)
+    found = [
+        (
+            part.found.get(pearson.name) or measured_all([pearson], part.a, part.b, part.pairs)[pearson.name]
+        ).values
+        for part in joint.parts
+    ]
+    r = measured_mean(_end_to_end(found))
+    shortest = min(part.a.n for part in joint.parts)
     # Five standard deviations of the correlation of unrelated vectors, where these are short.
-    if r is None or abs(r) < max(_RELATED, 5.0 / max(1, joint.a.n - 1) ** 0.5):
+    if r is None or abs(r) < max(_RELATED, 5.0 / max(1, shortest - 1) ** 0.5):
         return None
     return say("baseline-relative", r=r)
 

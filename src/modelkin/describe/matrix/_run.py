@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, fields
 
 from modelkin._version import __version__
 from modelkin.describe.measures import (
+    NO_LAYER,
     Baseline,
     Measure,
     MeasuredPairs,
@@ -102,7 +103,7 @@ class _MatrixRun:
         for choice in self.chosen.roles:
             # One role after another: only its vectors are in memory at a time, and gone before the next.
             found = self._role(choice, reading)
-            tables += found[0]
+            tables.append(self._in_order(choice, MeasureTable.joined(found[0])))
             tensors += found[1]
             baselines += found[2]
         return MatrixResult(
@@ -138,6 +139,23 @@ class _MatrixRun:
             },
         )
         return tables, tensors, list(baseline_rows(ground))
+
+    def _in_order(self, choice: RoleChoice, table: MeasureTable) -> MeasureTable:
+        """Put the layers of each measure into the order asked for: they were measured shape by shape."""
+        columns = [table.column(name).tolist() for name in ("model_a", "model_b", "view", "measure")]
+        parts = {part: at for at, part in enumerate(dict.fromkeys(zip(*columns[:3], strict=True)))}
+        measures = {measure.name: at for at, measure in enumerate(self.measures)}
+        places = {
+            (a, b, *(NO_LAYER if layer is None else layer for layer in pair)): at
+            for a, b in dict.fromkeys(zip(*columns[:2], strict=True))
+            for at, pair in enumerate(self.chosen.pairs(choice, a, b))
+        }
+        layers = [table.column(name).tolist() for name in ("layer_a", "layer_b")]
+        order = sorted(
+            (parts[a, b, view], measures[measure], places[a, b, mine, theirs], at)
+            for at, (a, b, view, measure, mine, theirs) in enumerate(zip(*columns, *layers, strict=True))
+        )
+        return table.taken([at for *_, at in order])
 
     def _tables(self, choice: RoleChoice, shelves: Mapping[str, Shelf]) -> Iterator[MeasureTable]:
         for a, b in (*((name, name) for name in shelves), *model_pairs(self.chosen.models)):
@@ -222,7 +240,7 @@ class _MatrixRun:
         pair: tuple[Layer, Layer],
         view: str,
     ) -> MeasureTable:
-        reason = self._why(names, shelves, pair)
+        reason = self._why(choice, names, shelves, pair)
         return MeasureTable.of_rows(
             MeasureRow(
                 measure=measure.name,
@@ -238,7 +256,11 @@ class _MatrixRun:
         )
 
     def _why(
-        self, names: tuple[str, str], shelves: tuple[Shelf, Shelf], pair: tuple[Layer, Layer]
+        self,
+        choice: RoleChoice,
+        names: tuple[str, str],
+        shelves: tuple[Shelf, Shelf],
+        pair: tuple[Layer, Layer],
     ) -> Message:
         """Say why a pair of layers was not measured."""
         parts: list[Message] = []
@@ -247,6 +269,9 @@ class _MatrixRun:
                 continue
             if layer in shelf.missing:
                 parts.append(say("text.of_side", side=name, text=shelf.missing[layer]))
+            elif choice.mtp:
+                # All of them are chosen, whatever layers are.
+                parts.append(say("matrix-no-mtp-layer", layer=layer, model=name))
             elif layer is None:
                 parts.append(say("matrix-no-tensor", model=name))
             else:
@@ -267,9 +292,10 @@ class _MatrixRun:
             for own, stack in shelf.stacks.items():
                 described[own] = describe_rows(stack)
                 shelf.let_go(own)
-            for layer, (own, row) in shelf.places.items():
-                item = self.chosen.items[name, choice][layer]
-                assert isinstance(item, Item)
+            for layer, item in self.chosen.items[name, choice].items():
+                if not isinstance(item, Item):
+                    continue
+                own, row = shelf.places[layer]
                 about = described[own][row]
                 yield TensorRecord(
                     model=name,

@@ -29,6 +29,7 @@ from ._pairs import PAIRINGS, LayerPairing, Pairs, layer_pairs
 from ._registry import DEFAULT, MEASURES, chosen_measures, find_measure
 from ._table import (
     COLUMNS,
+    NO_LAYER,
     NOTHING,
     LayerMatrix,
     MeasureRow,

@@ -22,14 +22,14 @@ FEWEST_DRAWS = 10
 """Draws that are made however large the data: fewer show no spread."""
 
 
-def too_many_to_draw(a: Stack) -> bool:
+def too_many_to_draw(n_values: int) -> bool:
     """Say whether even the fewest draws of new numbers would take too long: each is ranked and summed."""
-    return FEWEST_DRAWS * len(a) * a.n > 2 * MOST_VALUES
+    return FEWEST_DRAWS * n_values > 2 * MOST_VALUES
 
 
-def draws_for(a: Stack, wanted: int) -> int:
-    """Return how many draws can be afforded for data of this size; results state the number."""
-    affordable = MOST_VALUES // max(1, len(a) * a.n)
+def draws_for(n_values: int, wanted: int) -> int:
+    """Return how many draws can be afforded for so many values of one side; results state the number."""
+    affordable = MOST_VALUES // max(1, n_values)
     return max(min(wanted, FEWEST_DRAWS), min(wanted, affordable))
 
 

@@ -201,6 +201,11 @@ class MeasureTable:
             keep &= np.logical_or.reduce([column == member for member in stored]).astype(np.bool_)
         return MeasureTable({name: column[keep] for name, column in self._columns.items()})
 
+    def taken(self, rows: Sequence[int]) -> MeasureTable:
+        """Return the rows at these places, in this order."""
+        at = np.asarray(rows, dtype=np.intp)
+        return MeasureTable({name: column[at] for name, column in self._columns.items()})
+
     def matrix(
         self, *, measure: str, role: str, model_a: str, model_b: str, view: str = "whole"
     ) -> LayerMatrix:

@@ -29,6 +29,7 @@ from modelkin.document.numbers import runs_text, size_text
 from modelkin.untrusted import visible
 
 from .comparison import Detail
+from .samples import ranged
 
 _MOST_LINES = 64
 """Most pairs of layers listed one by one; for more, only the mean and the range are shown."""
@@ -142,11 +143,13 @@ class _RoleTable:
         """Say how many values there are, and of which part."""
         say = language.of("matrix")
         measured = self.rows.where(reason=None)
-        sizes = sorted({int(n) for n in measured.column("n")}) if len(measured) else []
-        counts = say("or").join(f"{n:,}" for n in sizes)
-        told = [language.tell(note) for note in measured.distinct("note")] if len(measured) else []
-        values = say("values_each", n=counts) if counts else say("nothing_measured")
-        return "; ".join([values, *(text for text in told if text)])
+        if not len(measured):
+            return say("nothing_measured")
+        counts = measured.column("n")
+        low, high = f"{counts.min():,}", f"{counts.max():,}"
+        each = low if low == high else say("reach", low=low, high=high)
+        told = (language.tell(note) for note in ranged(measured.distinct("note")))
+        return "; ".join([say("values_each", n=each), *(text for text in told if text)])
 
 
 def _parts(result: MatrixResult, language: Language, *, strong: bool) -> Iterator[Section]:

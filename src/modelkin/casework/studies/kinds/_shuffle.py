@@ -46,7 +46,7 @@ class Shuffle(Experiment, tag="shuffle"):
         for role, one, other, layers in each_role(bench, saved, self.pair, self.roles):
             mine, theirs = Stack(one.at(layers)), Stack(other.at(layers))
             pairs = Pairs.diagonal(len(layers))
-            draws = draws_for(mine, self.draws)
+            draws = draws_for(len(mine) * mine.n, self.draws)
             kinds = [MEASURES["cosine"], MEASURES["pearson"]]
             key = f"{role}|{a}|{b}"
             drawn = shuffle_draws(kinds, mine, theirs, pairs, draws=draws, seed=bench.seed, key=key)
