@@ -198,6 +198,8 @@ def find_layers(
         *_odd("", main, claimed),
         *(_odd("encoder-", encoder, sizes.get("encoder_layers")) if encoder else ()),
     ]
+    if not mtp and (n := sizes.get("mtp_layers")):
+        notes.append(say("config-mtp-layers", n=n))
     return FoundLayers(
         kind=kind,
         main=tuple(sorted(main)),
