@@ -13,6 +13,7 @@ from tests.support import HubServer
 
 import modelkin as mk
 from modelkin.comparison import price_comparison
+from modelkin.document import price_view, render_markdown
 from modelkin.document.numbers import about_text
 from modelkin.model import Model, open_models
 from modelkin.options import Depth
@@ -165,3 +166,28 @@ def test_a_walk_is_announced_only_where_it_can_happen():
 )
 def test_a_rough_time_has_one_digit(seconds, text):
     assert about_text(seconds) == text
+
+
+@pytest.mark.parametrize("depth", ["standard", "deep", "full"])
+def test_full_depth_says_beforehand_what_it_does_not_compare_value_by_value(depth):
+    """The models share their tables of tokens and their norms in shape; every matrix of a layer differs."""
+    options = mk.CompareOptions(depth=depth)
+    price = price_comparison("demo:moe-base", "demo:base", options=options)
+    with open_models(("demo:moe-base", "demo:base"), mk.FetchOptions()) as (mine, theirs):
+        alone = tuple(
+            sum(
+                info.n_bytes
+                for name, info in one.items()
+                if name not in other or other[name].shape != info.shape
+            )
+            for one, other in ((mine.index, theirs.index), (theirs.index, mine.index))
+        )
+    assert min(alone) > 0
+    assert price.unpaired == (alone if depth == "full" else (0, 0))
+    text = render_markdown(price_view(["candidate: a", "base: b"], price))
+    assert text.count("face no tensor of the same name and shape") == (2 if depth == "full" else 0)
+
+
+def test_models_of_the_same_shapes_are_compared_as_a_whole():
+    options = mk.CompareOptions(depth="full")
+    assert price_comparison("demo:finetune-light", "demo:base", options=options).unpaired == (0, 0)

@@ -272,6 +272,7 @@ def _show_plans(
             {"model": model.location.ref, "at_most": bound}
             for model, bound in zip(controls, price.controls, strict=True)
         ],
+        "unpaired": dict(zip(sides, price.unpaired, strict=True)),
         "seconds": price.seconds,
     }
     if methods:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from modelkin.comparison.claims import CARD_FILES, MAX_CARD_BYTES
 from modelkin.comparison.identity import walks_at_most
+from modelkin.comparison.names import names_alone
 from modelkin.comparison.pair import ModelPair
 from modelkin.comparison.positions import table_bytes
 from modelkin.comparison.reading import Rehearsal
@@ -50,6 +51,9 @@ class ComparisonPrice:
     """For candidate and base: the tensors, without those already stored."""
     at_most: tuple[ReadingBound, ReadingBound]
     controls: tuple[ReadingBound, ...] = ()
+    unpaired: tuple[int, int] = (0, 0)
+    """At full depth: bytes of tensors of candidate and base that face none of the same name and shape. They
+    are not compared value by value, and only what the tests need of them is read."""
     seconds: float
     """A rough estimate for everything planned except walks."""
 
@@ -95,6 +99,18 @@ def control_bounds(models: Sequence[Model], readings: Sequence[ControlReading]) 
         beside = _read_by_now(model)
         found.append(ReadingBound(tensors=pieces, beside=beside, walk=walk, total=pieces + beside + walk))
     return tuple(found)
+
+
+def unpaired_bytes(pair: ModelPair) -> tuple[int, int]:
+    """Return what full depth does not compare value by value: it needs equal names and shapes for that."""
+    if pair.options.depth != "full":
+        return 0, 0
+    names = names_alone(*pair.models)
+    mine, theirs = (
+        sum(model.index[name].n_bytes for name in alone)
+        for model, alone in zip(pair.models, names, strict=True)
+    )
+    return mine, theirs
 
 
 def _of_controls(model: Model, readings: Sequence[ControlReading]) -> tuple[int, int]:

@@ -7,7 +7,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from modelkin.comparison.controls import Memory, may_be_ranked, reference_folders
-from modelkin.comparison.cost import ComparisonPrice, ControlReading, about_seconds, bounds, control_bounds
+from modelkin.comparison.cost import (
+    ComparisonPrice,
+    ControlReading,
+    about_seconds,
+    bounds,
+    control_bounds,
+    unpaired_bytes,
+)
 from modelkin.comparison.deep import agreements, contrasts
 from modelkin.comparison.identity import published_identity
 from modelkin.comparison.pair import ModelPair
@@ -53,6 +60,7 @@ def price_comparison(
                 plans=plans,
                 at_most=bounds(pair, ways, differences, beside),
                 controls=control_bounds(others, beside),
+                unpaired=unpaired_bytes(pair),
                 seconds=about_seconds(pair, plans, n_controls=len(others)),
             )
         finally:

@@ -57,12 +57,19 @@ def price_view(
     if walks:
         end.append(say("cost.walks", size=size_text(walks)))
     end.append(say("cost.may_stop"))
-    sides = zip(names, price.plans, price.at_most, strict=False)
+    sides = zip(names, price.plans, price.at_most, price.unpaired, strict=False)
     controls = zip(names[len(price.plans) :], price.controls, strict=True)
     return (
         *(
-            Section(title=name, blocks=(*plan_view(plan, language), Paragraph(_bound_text(bound, language))))
-            for name, plan, bound in sides
+            Section(
+                title=name,
+                blocks=(
+                    *plan_view(plan, language),
+                    Paragraph(_bound_text(bound, language)),
+                    *([Paragraph(say("cost.unpaired", size=size_text(unpaired)))] if unpaired else ()),
+                ),
+            )
+            for name, plan, bound, unpaired in sides
         ),
         *(Section(title=name, blocks=(Paragraph(_bound_text(bound, language)),)) for name, bound in controls),
         Paragraph(" ".join(end)),
