@@ -177,6 +177,13 @@ def test_the_detailed_table_names_who_lacks_a_tensor(done: RunStudy):
         "missing_in_GLM-4.5-Air": 1,
     }
     assert (rows[0]["a_shape"], rows[3]["a_shape"]) == ("(16, 32)", "(32,)")
+    unmeasured = [row for row in rows if row["status"] != "ok"]
+    # As published: pandas reads both as missing, other readers tell these words from an empty cell.
+    assert {(row["cosine"], row["rel_rmse"], row["raw_hash_equal"]) for row in unmeasured} == {
+        ("nan", "nan", "")
+    }
+    (absent,) = (row for row in rows if row["status"].startswith("missing"))
+    assert absent["b_shape"] == "None"
 
 
 def test_squares_have_the_published_keys_and_names(done: RunStudy):

@@ -27,6 +27,9 @@ class Claim:
 
 _SIDE_BY_SIDE = 4
 """More bars than this have no room for their labels in a third of the width."""
+_ROOM = 1.6
+"""Height of a panel in its tallest bar. Where bars are narrow, their numbers stand upright and take a fifth
+of it, and the words in the corner an eighth."""
 _SERVED: Mapping[str, fig.Tone] = {"baseline": "muted", "evidence": "rose", "beside": "green"}
 
 
@@ -53,7 +56,7 @@ def claimed_evidence(
         if sigmas
         else phrase("catalogue.difference", difference=difference)
     )
-    whole = fig.Axis(label=parts.COSINE, low=0.0, high=1.3)
+    whole = fig.Axis(label=parts.COSINE, low=0.0, high=_ROOM)
     as_claimed = tuple(
         called(served, tone)
         for served, tone in _SERVED.items()
@@ -73,7 +76,7 @@ def claimed_evidence(
         left.append(
             parts.bars(phrase("catalogue.correlation-pearson"), [item.pearson for item in claims], "orange")
         )
-    reach = 1.4 * max(
+    reach = _ROOM * max(
         [0.05, *(abs(value) for series in left for value in series.values if value is not None)]
     )
     panels = (
@@ -100,7 +103,7 @@ def claimed_evidence(
                 parts.level(0.0, parts.IN_COMMON),
                 fig.Bars(labels=labels, series=tuple(left), digits=3),
             ),
-            y=fig.Axis(label=phrase("catalogue.excess"), low=-min(1.0, reach), high=min(1.0, reach)),
+            y=fig.Axis(label=phrase("catalogue.excess"), low=-reach, high=reach),
         ),
     )
     return fig.Figure(

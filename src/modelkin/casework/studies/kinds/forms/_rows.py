@@ -157,6 +157,15 @@ class Windows(TensorRows, tag="windows"):
         }
 
 
+_NO_NUMBER, _NO_SHAPE = "nan", "None"
+"""What the published file has where there is nothing; the other published tables leave it empty."""
+
+
+def _number(cells: Cells, measure: str) -> float | str:
+    value = cells.get(measure)
+    return _NO_NUMBER if value is None else value
+
+
 class Detailed(TensorRows, tag="detailed"):
     """One row for each layer and tensor, without the truncation test; models that lack a tensor are named."""
 
@@ -171,10 +180,10 @@ class Detailed(TensorRows, tag="detailed"):
             "layer": layer,
             "key": (one or other)["tensor"],
             "status": status,
-            "cosine": cells.get("cosine"),
-            "rel_rmse": cells.get("relative-l2"),
+            "cosine": _number(cells, "cosine"),
+            "rel_rmse": _number(cells, "relative-l2"),
             "raw_hash_equal": _same_bytes(cells),
-            "a_shape": _shape(one),
-            "b_shape": _shape(other),
+            "a_shape": _shape(one) or _NO_SHAPE,
+            "b_shape": _shape(other) or _NO_SHAPE,
             "note": None,
         }
