@@ -13,10 +13,11 @@ AFTER_VALUE = r"\}['\u2019\u201d)\]`]*"
 
 VOWELS = """
     레이어 나무 2 4 5 9 -0.5 12,345 31% MLP GGUF k mlp 7b
-    demo:base Llama Solar gpt2 text float 'foo' `k_proj.weight`
+    demo:base Llama Solar gpt2 text float 'foo' `k_proj.weight` loop root sheet week
 """
 CONSONANTS = """
     행 힣 0 3 6 10 1000 0.83 10^-9 LLM n Qwen bf16 name fine-tuning format stack [8,16]
+    '--out' timeout warm-up group deep keep notebook
 """
 RIEULS = "모델 1 7 8 SQL org/tiny-model a/file Mistral “모델”"
 UNKNOWN = ") 漢 ㄱ ?"
@@ -87,5 +88,6 @@ def test_particles_are_chosen_only_after_values():
 
 
 def test_messages_are_told_with_the_right_particles():
+    assert KOREAN.say("problem.none-called", name="'--out'") == "'--out'이라는 것이 없음"
     assert KOREAN.say("problem.none-called", name="'foo'") == "'foo'라는 것이 없음"
     assert KOREAN.say("problem.none-called", name="'norm'") == "'norm'이라는 것이 없음"

@@ -57,8 +57,9 @@ _ENDS = (
     (re.compile(r"le?$"), Sound.RIEUL),  # 모델, 파일
     (re.compile(r"(?:[mn]e?|ng)$"), Sound.CONSONANT),  # 노름, 네임, 트레이닝
     (re.compile(r"(?:^|[^aeiou])[aeiou](?:[ptc]|c?k)$"), Sound.CONSONANT),  # 포맷, 스택; but 텍스트, 플로트
+    (re.compile(r"(?:out|oup|eep|ook)$"), Sound.CONSONANT),  # 아웃, 그룹, 노트북; but 루프, 루트, 위크
 )
-"""How loan words are written in Hangul, in three rules; any other ending has a vowel added: 베이스."""
+"""How loan words are written in Hangul, in four rules; any other ending has a vowel added: 베이스."""
 _CLOSING = "'\"\u2019\u201d`*]}>.,:;!?… \n"
 """Quotes, brackets and stops, which are not read."""
 
