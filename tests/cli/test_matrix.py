@@ -61,7 +61,7 @@ def test_the_folder_has_the_numbers_and_the_document_repeats_them(run, tmp_path)
         "--layers",
         "1",
     ]
-    status, out, err = run(*arguments, "--metric", "all", "--out", str(tmp_path / "new"))
+    status, out, err = run(*arguments, "--measure", "all", "--out", str(tmp_path / "new"))
     assert status == 0
     assert str(tmp_path / "new" / "report.html") in err
     result = mk.MatrixResult.from_json((tmp_path / "new" / "matrix.json").read_text())
@@ -133,7 +133,7 @@ def test_models_of_a_hub_are_read_by_few_requests(run, monkeypatch):
     [
         (["matrix"], 2, "Missing argument 'MODEL...'"),
         (["matrix", "./base", "./base"], 2, "given twice"),
-        (["matrix", "./base", "--metric", "cosin"], 2, "Did you mean 'cosine'?"),
+        (["matrix", "./base", "--measure", "cosin"], 2, "Did you mean 'cosine'?"),
         (["matrix", "./base", "--role", "atention-norm"], 2, "Did you mean"),
         (["matrix", "./base", "--layers", "3-1"], 2, "from low to high"),
         (["matrix", "./base", "--layers", "77"], 2, "no model has a layer in '77'"),
@@ -153,3 +153,11 @@ def test_mistakes_get_their_exit_code_and_a_line(run, arguments, status, words):
     assert (got, out) == (status, "")
     assert words in err
     assert "Traceback" not in err
+
+
+def test_a_measure_may_also_be_asked_for_as_a_metric(run):
+    names = ("--measure", "--metric")
+    told = [run("matrix", "base=./base", "other=./stranger", name, "cosine", "--json") for name in names]
+    assert [status for status, _, _ in told] == [0, 0]
+    tables = [json.loads(out)["table"] for _, out, _ in told]
+    assert tables[0] == tables[1]

@@ -25,8 +25,9 @@ PAIRS = ("same", "all", "within", "relative", "mixed")
 @click.command()
 @click.argument("models", nargs=-1, required=True, metavar="MODEL...", type=MODEL)
 @click.option(
+    "--measure",
     "--metric",
-    "metrics",
+    "measures",
     multiple=True,
     metavar="MEASURE",
     help="A measure, or all. Repeat for several.",
@@ -107,7 +108,7 @@ PAIRS = ("same", "all", "within", "relative", "mixed")
 def matrix(
     models: tuple[str, ...],
     *,
-    metrics: tuple[str, ...],
+    measures: tuple[str, ...],
     roles: tuple[str, ...],
     layers: tuple[str, ...],
     pairs: tuple[str, ...],
@@ -155,7 +156,7 @@ def matrix(
     \b
     Examples
       modelkin matrix org/a org/b
-      modelkin matrix a=org/a b=org/b c=./c --role k-proj --layers 10,20,30 --metric all
+      modelkin matrix a=org/a b=org/b c=./c --role k-proj --layers 10,20,30 --measure all
       modelkin matrix org/a org/b --pairs all --pairs within --baseline all --out report
       modelkin matrix a=org/a b=org/b --pairs mixed --layers a=10 --layers b=20
       modelkin matrix small=org/a big=org/b --role q-proj --truncation
@@ -170,7 +171,7 @@ def matrix(
     named = named_models(models)
     own, common = _layers(layers)
     options = MatrixOptions(
-        measures=metrics or DEFAULT,
+        measures=measures or DEFAULT,
         roles=roles or usual.roles,
         layers=common,
         layers_of=own,

@@ -174,7 +174,7 @@ def test_measures_roles_and_baselines_of_the_table_exist():
     from modelkin.describe.measures import find_measure
 
     for command in COMMANDS:
-        for name in re.findall(r"--metric (\S+)", command):
+        for name in re.findall(r"--measure (\S+)", command):
             assert find_measure(name).name == name
         for name in re.findall(r"--baseline (\S+)", command):
             assert name in BASELINES

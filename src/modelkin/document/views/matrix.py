@@ -327,7 +327,7 @@ def _command(result: MatrixResult) -> str:
     names = (model.ref if model.name == model.ref else f"{model.name}={model.ref}" for model in result.models)
     words = ["modelkin", "matrix", *names]
     pieces = {
-        "--metric": options.measures,
+        "--measure": options.measures,
         "--role": options.roles,
         "--layers": (
             *([options.layers] if options.layers else ()),
