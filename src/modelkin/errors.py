@@ -3,7 +3,7 @@
 ::
 
     ModelkinError                 exit 70 unless a family below says otherwise
-    ├── UsageError                exit 2: the request makes no sense
+    ├── UsageError                exit 2: the request is invalid
     │   ├── BadReference          a model reference that cannot be read
     │   ├── BadSelection          rows, names or samples that the tensor does not have
     │   └── BudgetExceeded        the plan needs more bytes than allowed; nothing was sent
@@ -25,8 +25,8 @@
         ├── UnsupportedFormat     weights in a format that modelkin does not read
         ├── ConfigError           a config file that is not what it claims to be
         ├── TokenizerError        a tokenizer's file breaks the rules of its format
-        ├── ListingError          a server's answer about a repository makes no sense
-        ├── SpecError             an architecture file of ours is wrong
+        ├── ListingError          a server's answer about a repository is invalid
+        ├── SpecError             a bundled architecture file is invalid
         └── StudyError            a study file breaks its rules
 
 A message says where, what was expected and what came; `hint` is one sentence to act on. Not being able to
@@ -117,7 +117,7 @@ def _rebuild(
 
 
 class UsageError(ModelkinError):
-    """The request makes no sense as given."""
+    """The request is invalid."""
 
     exit_code = 2
 
@@ -230,11 +230,11 @@ class TokenizerError(FormatError):
 
 
 class ListingError(FormatError):
-    """A server's answer about a repository makes no sense."""
+    """A server's answer about a repository is invalid."""
 
 
 class SpecError(FormatError):
-    """An architecture file of ours is wrong."""
+    """A bundled architecture file is invalid."""
 
 
 class StudyError(FormatError):

@@ -138,7 +138,7 @@ class KnownSizes:
         return factor, rest
 
     def is_measured(self, space: str) -> bool:
-        """Whether any size will do for a space, because the tensor itself is the authority."""
+        """Whether a space may have any size, because its size is read off the tensor itself."""
         return SPACES[space].measured
 
     def length(self, spaces: Iterable[str]) -> int | None:

@@ -45,7 +45,7 @@ def merge(
     the common ancestor of the parents lies between them. What counts is whether they lie on opposite
     sides of the candidate. "Not a merge of these" is an answer.
 
-    The output shows weights by layer and module with 95 % intervals, the method (linear, slerp, task
+    The output shows weights by layer and module with 95% intervals, the method (linear, slerp, task
     arithmetic, TIES, DARE, DELLA, breadcrumbs, SCE, Model Stock, passthrough, mixture of experts), and the
     nearest recipe for mergekit. -v adds every tensor.
 

@@ -26,7 +26,7 @@ def verify(folder: Path, *, files_only: bool, fetch: FetchOptions, output: Outpu
 
     Its files are checked against the manifest and regenerated from the record; every range of the ledger
     is read again from its origin, not from the store, and so are the digests of weight files; and the
-    whole comparison is computed once more. Exit code 1 if something does not hold.
+    whole comparison is computed once more. Exit code 1 if any check fails.
 
     \b
     Examples

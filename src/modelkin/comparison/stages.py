@@ -143,8 +143,8 @@ def compare_and_subtract(
 ) -> tuple[Comparison, Deltas]:
     """Compare two opened models, and also return what became of each examined tensor.
 
-    If the caller knows whether all stored values are `equal`, they are not walked over again. Tensors that he
-    knows to be `differing` are among those that are examined.
+    If the caller already knows whether all stored values are `equal`, they are not read again. Tensors known
+    to be `differing` are among those that are examined.
     """
     read_headers((candidate, base))
     pair = ModelPair(

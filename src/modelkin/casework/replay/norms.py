@@ -66,7 +66,7 @@ def claim(facts: PublishedFacts) -> Chapter:
 
 
 def identity(facts: PublishedFacts) -> Chapter:
-    """Tell what a cosine consists of, and that it does so in all published rows."""
+    """Tell what a cosine consists of, and show that this holds in all published rows."""
     errors = [np.abs(norms.identity - norms.cosine).max() for norms in facts.norms.values()]
     claimed = [np.abs(norms.identity - norms.claim_cosine).max() for norms in facts.norms.values()]
     distances = [

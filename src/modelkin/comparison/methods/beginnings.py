@@ -111,7 +111,7 @@ class Remembered:
         return self._scores[id(one), id(two)]
 
     def glance(self, one: Array, two: Array, *, beside: Sequence[Array]) -> float:
-        """Return about the same for a tenth of the work, too large rather than too small.
+        """Return an estimate for a tenth of the work; where it errs, it is too large.
 
         Layers `beside` the first, itself included, are looked at together: one product is the fastest.
         """
@@ -216,14 +216,14 @@ def common_beginning(rows: tuple[Array, Array], others: OtherLayers) -> CommonBe
 
 
 def is_single(rows: tuple[Array, Array], others: OtherLayers) -> bool:
-    """Say whether no second pair of different layers was read, which could show a common beginning."""
+    """Say whether a common beginning could not show, because no second pair of different layers was read."""
     return not _comparable(rows, others)[0]
 
 
 def common_up_to_sign(
     rows: tuple[Array, Array], others: OtherLayers, *, beside: CommonBeginning | None = None
 ) -> CommonBeginning | None:
-    """Say the same of layers that agree up to signs of units or of whole layers; then nothing is left.
+    """Look for a common beginning of layers that agree up to signs of units or of whole layers.
 
     Let every layer of both models have had a product of public matrices added, with trained factors of either
     sign for each unit or for each direction. In the first case squared products of units of the same number
