@@ -397,7 +397,7 @@ def better_text(facts: Row) -> str:
     """Say where a published method beats ours, with a threshold known only from these strangers."""
     lines = [
         "Relations for which a published method finds more than ours does, given the best threshold for these strangers, "
-        "which nobody knows beforehand. At deep depth:",
+        "which is not known in advance. At deep depth:",
         "",
     ]
     deep, standard = better(facts, *OURS), better(facts, "modelkin standard")

@@ -144,4 +144,4 @@ def test_a_wrong_number_of_layers_turns_no_layer_into_a_prediction_layer(case, m
     found = detect({**config, "num_hidden_layers": 1, "num_nextn_predict_layers": 1}, shapes)
     assert found.layers == (0, 1)
     assert found.mtp_layers == mtp_layers
-    assert "the config says 1 layers, but the checkpoint has 2" in map(str, found.notes)
+    assert "the config says 1 layer, but the checkpoint has 2" in map(str, found.notes)

@@ -23,7 +23,7 @@ def place(tmp_path_factory):
 def test_an_atlas_is_printed(run, place):
     status, out, _ = run("atlas", "--registry", place, *BARE)
     assert status == 0
-    assert "3 models. Families: 1, with 2 models in them; models without a relative here: 1." in out
+    assert "Models: 3; in families: 2 (families: 1); without a relative here: 1." in out
     assert "No card was read, so none could be checked against the weights." in out
 
 

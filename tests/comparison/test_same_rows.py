@@ -93,7 +93,7 @@ def test_one_part_in_another_order_is_found_and_nothing_else(part, turned):
 def test_tables_in_another_order_have_words_of_their_own(depth):
     found = compared(grafted("twin-1", "base", ["embed_tokens", "lm_head"]), model("base"), depth=depth)
     assert str(found.verdict.headline) == (
-        "The same token tables in another order, nothing else (25.7 % of the parameters)"
+        "The same token tables in another order, nothing else (25.7% of the parameters)"
     )
     assert "no evidence in attention, mlp" in str(found.verdict.summary)
     assert found.relation.findings[0].kind == "same-tables"

@@ -105,7 +105,7 @@ def test_shared_norm_gains_stay_a_small_finding_at_every_depth(depth):
     verdict = compared("norms-only", "base", depth=depth).verdict
     assert verdict.conclusion is Conclusion.SHARED_PARTIAL
     assert verdict.reading == "norm-gains-only"
-    assert str(verdict.headline) == "Only the norm gains are shared (0.212 % of the parameters)"
+    assert str(verdict.headline) == "Only the norm gains are shared (0.212% of the parameters)"
     silent = {name for name, part in verdict.components.items() if part.conclusion is Conclusion.NO_EVIDENCE}
     assert silent >= {"attention", "embedding", "head", "mlp"}
 

@@ -18,7 +18,7 @@ def drawn(view):
 def test_plans_of_several_models_are_summed_up():
     plan = BytePlan(requests=(("[b]\x1b.safetensors", ByteRange(0, 1500)),), bytes_needed=1000)
     text = drawn(plans_view({"candidate: a": plan, "base: b": plan}))
-    assert text.count("1 requests for 1.5 kB") == 2
+    assert text.count("1 request for 1.5 kB") == 2
     assert "together at most 3 kB" in text
     assert r"[b]\x1b.safetensors" in text
 

@@ -83,7 +83,7 @@ def test_numpy_arrays_are_left_out_and_said():
     )
     names, notes = names_and_notes(mapping({"w": T, "n": array + group(integer(1)) + b"b"}))
     assert names == ["w"]
-    assert notes == ("1 numpy arrays were left out",)
+    assert notes == ("1 numpy array was left out",)
 
 
 @pytest.mark.parametrize("prefix", ["module.", "_orig_mod.", "module._orig_mod.", "_forward_module."])

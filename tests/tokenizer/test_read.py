@@ -101,12 +101,12 @@ def test_two_tokens_with_one_text_are_counted_and_named():
     found = one(hf({"type": "BPE", "vocab": {"▁a": 5, " a": 3}, "merges": []}))
     assert dict(found.tokens) == {b" a": 3}
     assert found.ambiguous == {b" a"}
-    assert "1 texts have several tokens" in str(found.notes[0])
+    assert "1 text has several tokens" in str(found.notes[0])
 
 
 def test_an_id_that_stands_twice_is_noted():
     found = one(hf({"type": "BPE", "vocab": {"a": 0, "b": 0}, "merges": []}))
-    assert [str(note) for note in found.notes] == ["1 tokens have an id that another token also has"]
+    assert [str(note) for note in found.notes] == ["1 token has an id that another token also has"]
 
 
 def test_sentencepiece_is_read_from_its_protobuf():

@@ -23,8 +23,8 @@ class Language:
     texts: Mapping[str, str] = field(repr=False)
 
     def say(self, key: str, **values: str) -> str:
-        """Return a text with its placeholders filled."""
-        return self._filled(key, values)
+        """Return a text with its placeholders filled; of a single thing, if there is a text for one."""
+        return self._filled(self._counted(key, values), values)
 
     def of(self, table: str) -> Callable[..., str]:
         """Return `say` for the keys of one table; an empty key (a column without a title) has no text."""
@@ -42,9 +42,12 @@ class Language:
         """Return a message as text in this language, including every message in it."""
         key = message.code if "." in message.code else f"message.{message.code}"
         values = {name: self._shown(value) for name, value in message.values}
-        if values.get("n") == 1 and f"{key}-one" in self.texts:
-            key = f"{key}-one"
-        return self._filled(key, values)
+        return self._filled(self._counted(key, values), values)
+
+    def _counted(self, key: str, values: Mapping[str, object]) -> str:
+        """Return the key of the text for one thing, where it has its own: languages differ in plurals."""
+        n = values.get("n", values.get("number"))
+        return f"{key}-one" if n in (1, "1") and f"{key}-one" in self.texts else key
 
     def _filled(self, key: str, values: Mapping[str, object]) -> str:
         text = self.texts[key]

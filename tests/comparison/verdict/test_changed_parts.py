@@ -24,7 +24,7 @@ ONE_LAYER = [moved("mlp", 2), *(null("mlp", layer=layer) for layer in (0, 1, 3))
 def test_one_layer_in_a_changed_form_is_named_with_its_amount_and_the_layers_that_show_nothing():
     verdict = judged(ONE_LAYER, stage="deep", parameters=PARAMETERS)
     assert verdict.conclusion is Conclusion.SHARED_REPARAMETRISED
-    wanted = "Common origin of some parts in a changed form (15 % of the parameters): mlp (layer 2)"
+    wanted = "Common origin of some parts in a changed form (15% of the parameters): mlp (layer 2)"
     assert str(verdict.headline) == wanted
     assert "mlp (layer 2 of those tested). No evidence in mlp (layers 0, 1, 3), norms." in str(
         verdict.summary
@@ -96,6 +96,6 @@ def test_a_stranger_with_one_mlp_whose_units_were_reordered_is_no_copy(zoo):
     sources = [MemorySource(model.files(), name=name) for name, model in (("made", made), ("base", base))]
     verdict = mk.compare(candidate=sources[0], base=sources[1], depth="deep").verdict
     assert verdict.conclusion is Conclusion.SHARED_REPARAMETRISED
-    assert "some parts in a changed form (12 % of the parameters): mlp (layer 2)" in str(verdict.headline)
+    assert "some parts in a changed form (12% of the parameters): mlp (layer 2)" in str(verdict.headline)
     assert "in mlp (layer 2 of those tested) is equal" in str(verdict.summary)
     assert "No evidence in attention, embedding, head, mlp (layers 0, 1, 3), norms." in str(verdict.summary)

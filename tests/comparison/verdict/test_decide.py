@@ -255,12 +255,12 @@ PARAMETERS = {"norms": 10, "embedding": 1000, "head": 1000, "mlp": 6000, "attent
 
 def test_the_headline_says_how_much_of_the_parameters_a_part_is():
     verdict = judged([null("mlp"), found("norms", log10_p=-30)], parameters=PARAMETERS)
-    assert str(verdict.headline) == "Only the norm gains are shared (0.1 % of the parameters)"
+    assert str(verdict.headline) == "Only the norm gains are shared (0.1% of the parameters)"
     assert verdict.reading == "norm-gains-only"
     assert verdict.shared_parameters == pytest.approx(0.001)
     assert verdict.components["mlp"].parameters == 6000
     attention = judged([null("mlp"), found("attention", log10_p=-30)], parameters=PARAMETERS)
-    assert str(attention.headline) == "Common origin of some parts (19.9 % of the parameters): attention"
+    assert str(attention.headline) == "Common origin of some parts (19.9% of the parameters): attention"
     unknown = judged([null("mlp"), found("norms", log10_p=-30)])
     assert unknown.shared_parameters is None
     assert "an unknown share" in str(unknown.headline)
@@ -288,7 +288,7 @@ def test_one_of_mlp_experts_and_attention_is_enough(component):
 def test_only_norm_gains_tested_and_shared_says_that_nothing_else_was():
     verdict = judged([found("norms", log10_p=-50), skipped("mlp")], stage="quick", parameters=PARAMETERS)
     assert verdict.reading == "norm-gains-alone"
-    expected = "The norm gains are shared (0.1 % of the parameters); nothing else was tested"
+    expected = "The norm gains are shared (0.1% of the parameters); nothing else was tested"
     assert str(verdict.headline) == expected
     assert "agree in their norm gains; nothing else was tested" in str(verdict.summary)
     assert "a student of the other's hidden states" in str(verdict.summary)
@@ -341,7 +341,7 @@ def test_one_certain_layer_is_a_finding_however_little_the_others_share():
     assert verdict.components["mlp"].other_layers == (0, 1, 3)
     assert verdict.effect.value == pytest.approx(0.012)
     assert "mlp (layer 2 of those tested)" in str(verdict.summary)
-    assert str(verdict.headline) == "Common origin of some parts (15 % of the parameters): mlp (layer 2)"
+    assert str(verdict.headline) == "Common origin of some parts (15% of the parameters): mlp (layer 2)"
 
 
 def test_a_certain_layer_with_a_negligible_effect_is_none_whatever_others_show():
@@ -402,7 +402,7 @@ def test_limits_are_said_to_hold_in_equal_numbering():
         ("standard", say("hidden-sizes", n=64, m=96), "--depth deep looks for the parts"),
         ("deep", say("tokenizer-missing"), "With the tokenizer.json of both models"),
         ("deep", say("unknown-architecture", model="x"), "With a config.json that names"),
-        ("deep", NO_LAYERS, "Nothing that this version offers"),
+        ("deep", NO_LAYERS, "Nothing in this version"),
     ],
 )
 def test_what_is_not_testable_says_what_would_make_it_so(stage, reason, remedy):
@@ -419,7 +419,7 @@ def test_layers_of_the_base_without_a_counterpart_make_it_a_part_from_either_sid
     assert verdict.conclusion is Conclusion.SHARED_PARTIAL
     assert verdict.components["mlp"].unfaced_base_layers == (1, 3)
     assert verdict.shared_parameters == pytest.approx(0.6)
-    assert "all layers of the candidate (60 % of the parameters); the base has more" in str(verdict.headline)
+    assert "all layers of the candidate (60% of the parameters); the base has more" in str(verdict.headline)
     assert "layers 1, 3 of the base have no counterpart" in str(verdict.summary)
     whole = judged(pruned, stage="deep", unfaced={"mlp": {2}})
     assert whole.conclusion is Conclusion.SHARED

@@ -27,7 +27,7 @@ def test_equal_token_tables_and_nothing_else_are_called_that():
     assert verdict.conclusion is Conclusion.SHARED_PARTIAL
     assert verdict.reading == "token-tables-only"
     assert "The same token tables, nothing else" in str(verdict.headline)
-    assert "trained between the same published or frozen tables" in str(verdict.summary)
+    assert "trained around the same published or frozen tables" in str(verdict.summary)
     assert "common origin" not in str(verdict.summary)
 
 

@@ -115,7 +115,7 @@ def _fit(found: MergeResult, language: Language) -> Facts:
     if found.left is not None:
         rows.append((said("left"), f"{found.left:.2g}; {said('left_note')}"))
     if found.to_rounding is not None:
-        rows.append((said("to_rounding"), f"{100 * found.to_rounding:.0f} %"))
+        rows.append((said("to_rounding"), f"{found.to_rounding:.0%}"))
     return Facts(rows=tuple(rows))
 
 
