@@ -114,8 +114,10 @@ def diff(
 
 def _some_layers(relation: Relation) -> tuple[Message, ...]:
     """Say how many layers the kind of change was told from, if not from all."""
-    read, layers = (relation.details.get(name, 0) for name in ("layers_subtracted", "layers"))
-    return (say("delta-layers", n=read, m=layers),) if read != layers else ()
+    taken = relation.subtracted
+    if taken is None or taken.has_every_layer:
+        return ()
+    return (say("delta-layers", n=taken.layers, m=taken.of_layers),)
 
 
 def _without_digest(ledger: LedgerRecord) -> tuple[Message, ...]:

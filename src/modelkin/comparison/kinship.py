@@ -20,6 +20,7 @@ from modelkin.comparison.relation import (
     lost_in,
     shape_findings,
 )
+from modelkin.comparison.subtracted import subtracted
 from modelkin.comparison.tokens import Tokens
 from modelkin.comparison.verdict import Conclusion, Verdict
 from modelkin.message import Message, say
@@ -136,8 +137,9 @@ def relation_of(
         return Relation(kind="unknown", details=details, direction=unknown)
     if adapted := _adapted(candidate, base):
         return _low_rank(*adapted, details)
+    in_one_only = len(candidate.index.keys() ^ base.index.keys()) if copy is not None else 0
     if copy is not None:
-        details |= {"tensors_in_one_only": len(candidate.index.keys() ^ base.index.keys())}
+        details |= {"tensors_in_one_only": in_one_only}
     layers = [(layer, facing) for layer, facing, _ in alignment.layers]
     shapes = shape_findings(
         candidate.architecture, base.architecture, verdict, layers, tokens, deltas.changes
@@ -151,9 +153,9 @@ def relation_of(
         values = "unknown"
     told = findings_of_values(values, deltas.changes, deltas.common_direction, deltas.turn)
     told += [*elsewhere, *tables]
-    if copy is None and deltas.changes:
-        read = {item.layer for item in deltas.changes if item.layer is not None}
-        details |= {"layers_subtracted": len(read), "layers": candidate.architecture.n_layers}
+    taken = subtracted(deltas.changes, candidate.architecture) if copy is None and deltas.changes else None
+    if taken is not None:
+        details |= {"layers_subtracted": taken.layers, "layers": taken.of_layers}
     if copy in ("copy", "precision-copy"):
         told.insert(0, _copied(copy, count))
     kind = values if copy or not shapes else _KINDS.get(shapes[0].kind, shapes[0].kind)
@@ -163,6 +165,8 @@ def relation_of(
         direction=_direction(kind, candidate, base, deltas) or unknown,
         findings=(*shapes, *told),
         not_subtracted=deltas.skipped,
+        subtracted=taken,
+        in_one_only=in_one_only,
     )
 
 

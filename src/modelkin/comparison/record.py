@@ -15,6 +15,7 @@ from modelkin.comparison.extent import n_parameters
 from modelkin.comparison.methods import Effect, Evidence
 from modelkin.comparison.positions import checked_architecture
 from modelkin.comparison.relation import RelationFinding
+from modelkin.comparison.subtracted import Subtracted
 from modelkin.comparison.verdict import Verdict
 from modelkin.message import Message, say
 from modelkin.model import Model
@@ -120,14 +121,17 @@ class Relation:
     """What was found about the change, each with its numbers and what it leaves open."""
     not_subtracted: Message | None = None
     """Why the weights of both models were not subtracted from each other, if they were not."""
+    subtracted: Subtracted | None = field(default=None, metadata={"later": True})
+    """How much changed of what was subtracted; None where every value was compared, and for strangers."""
+    in_one_only: int = field(default=0, metadata={"later": True})
+    """Tensors that only one of two copies has."""
 
     @property
     def is_sampled_copy(self) -> bool:
         """Whether it is a copy as far as samples go, while what was not read may have been trained."""
-        some = self.details.get("layers_subtracted")
-        if some is None or self.kind not in ("copy", "precision-copy", "quantised-copy"):
+        if self.subtracted is None or self.kind not in ("copy", "precision-copy", "quantised-copy"):
             return False
-        return self.kind != "quantised-copy" or some != self.details.get("layers")
+        return self.kind != "quantised-copy" or not self.subtracted.has_every_layer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

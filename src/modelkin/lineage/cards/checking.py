@@ -20,6 +20,7 @@ from modelkin.progress import Progress, Silent
 from modelkin.source import ModelRef
 
 from .descents import is_hub_id
+from .kinds import RELATIONS, derivative_status, is_certain_copy, relation_status
 from .licences import forbids_derivatives, left_out
 from .recipes import merge_status, recipe_status
 from .result import CardCheck, CheckedClaim, ClaimStatus
@@ -30,28 +31,6 @@ MOST_ANCESTORS = 12
 """Most models that are compared with the one in question: each costs as much as a comparison."""
 MOST_GENERATIONS = 4
 """Base, instruction-tuned, merged, quantised: cards seldom declare more."""
-_COPIES = ("copy", "precision-copy", "quantised-copy")
-_TRAINED = ("fine-tune", "low-rank")
-_DERIVED = (
-    *_TRAINED,
-    "depth-change",
-    "width-change",
-    "moe-upcycling",
-    "parts-replaced",
-    "vocabulary-change",
-)
-"""What no licence without derivatives allows to pass on; copies in other formats are no derivatives."""
-_SUPPORTS: Mapping[str, tuple[str, ...]] = {
-    "quantized": ("quantised-copy", "precision-copy"),
-    "finetune": _TRAINED,
-    "adapter": ("low-rank",),
-}
-"""Declared relation -> kinds of kinship that support it."""
-_CONTRADICTS: Mapping[str, tuple[str, ...]] = {
-    "quantized": (*_TRAINED, "depth-change", "width-change", "moe-upcycling", "parts-replaced"),
-    "finetune": _COPIES,
-    "adapter": ("fine-tune", "depth-change", "width-change", "moe-upcycling"),
-}
 _MERGE = ("merge", "merged")
 _FEWEST_PARENTS = 2
 """One model alone is not a mixture."""
@@ -239,26 +218,14 @@ class _CardRun:
             return _claim(item, claim, *merge_status(mixed, _mixed_names(card), self._copied(card)))
         if self._was_put_on_a_base():
             return _claim(item, claim, "untestable", say("check-adapter-on-base"))
-        if word not in _SUPPORTS:
+        if word not in RELATIONS:
             return _claim(item, claim, "untestable", say("check-relation-word", how=item.subject))
         if len(card.parents) != 1:
             return _claim(item, claim, "untestable", say("check-one-parent", n=len(card.parents)))
         found = self._compare(card.parents[0])
         if isinstance(found, Message):
             return _claim(item, claim, "untestable", found)
-        kind = found.relation.kind
-        told_kind = say(f"relation.{kind}")
-        if not found.verdict.related or kind == "unknown":
-            return _claim(item, claim, "untestable", say("check-kind-unknown"), found)
-        if found.relation.direction.parent == found.candidate.ref:
-            return _claim(item, claim, "untestable", say("check-other-way", kind=told_kind), found)
-        if kind in _SUPPORTS[word]:
-            return _claim(item, claim, "supported", say("check-kind-fits", kind=told_kind), found)
-        if kind in _CONTRADICTS[word] and found.relation.is_sampled_copy:
-            return _claim(item, claim, "untestable", say("check-copy-sampled", kind=told_kind), found)
-        if kind in _CONTRADICTS[word]:
-            return _claim(item, claim, "contradicted", say("check-kind-other", kind=told_kind), found)
-        return _claim(item, claim, "untestable", say("check-kind-beside", kind=told_kind), found)
+        return _claim(item, claim, *relation_status(word, found), found)
 
     def _recipe(self, card: ReadCard) -> Iterator[CheckedClaim]:
         """Check the recipe of a merge against the mixture that is found."""
@@ -299,9 +266,7 @@ class _CardRun:
         """Return the declared parent that the model is a copy of."""
         for name in card.parents:
             found = self._compare(name)
-            if not isinstance(found, Comparison) or not found.verdict.related:
-                continue
-            if found.relation.kind in _COPIES and not found.relation.is_sampled_copy:
+            if isinstance(found, Comparison) and is_certain_copy(found):
                 return name
         return None
 
@@ -352,9 +317,9 @@ class _CardRun:
             item = Statement(kind="licence", source="README.md: license", subject=name)
             claim = say("claims.licence", mine=mine or "-", name=name, theirs=theirs or "-")
             missing = left_out(mine, theirs) if mine and theirs else None
-            if theirs and forbids_derivatives(theirs) and found.relation.kind in _DERIVED:
-                reason = say("check-licence-derived", kind=say(f"relation.{found.relation.kind}"))
-                yield _claim(item, claim, "contradicted", reason, found)
+            derived = derivative_status(found) if theirs and forbids_derivatives(theirs) else None
+            if derived is not None:
+                yield _claim(item, claim, *derived, found)
             elif missing is None:
                 yield _claim(item, claim, "untestable", say("check-licence-unknown"), found)
             elif missing:
