@@ -11,18 +11,21 @@ from tests.comparison.relations import disguised, lineages, zoo_model
 from tests.places import ZOO
 
 import modelkin as mk
-from modelkin.comparison import stages
-from modelkin.comparison.controls import agreement_score
-from modelkin.comparison.deep import agreements
-from modelkin.comparison.methods import Agreement
+from modelkin.casework.lab.checkpoint import Checkpoint
+from modelkin.comparison import controls, stages
+from modelkin.comparison.controls import agreement_score, contrasted_layers, distinct_controls
+from modelkin.comparison.deep import agreements, contrasts
+from modelkin.comparison.methods import Agreement, Contrast
 from modelkin.comparison.pair import ModelPair
 from modelkin.comparison.stages import judge
+from modelkin.comparison.strangers import scores_by_part
 from modelkin.comparison.tokens import pair_tokens
 from modelkin.comparison.verdict import load_rule
 from modelkin.source import MemorySource
 from modelkin.stats import log10_conformal
 
 pytestmark = pytest.mark.timeout(600)
+HERE = mk.CompareOptions(depth="deep", fetch=mk.FetchOptions(use_store=False))
 WANTED = load_rule().agreement["control_pairs"]
 
 
@@ -91,3 +94,98 @@ def test_strangers_under_a_disguise_that_only_controls_can_tell_are_not_accused(
     assert not result.flags
     assert judged.total() >= 1 + 2 * len(controls_of(base, candidate))
     assert set(judged.values()) == {1}
+
+
+def held(name: str, again: int = 0) -> MemorySource:
+    return MemorySource(zoo_model(name).files("F32"), name=f"{name}-{again}")
+
+
+@pytest.fixture(scope="module")
+def hidden() -> Checkpoint:
+    """A copy in which only the pair's own layers tell."""
+    return disguised(zoo_model("finetune-light"), "heads", "units", "residual-rotation")
+
+
+def ranks(result: mk.Comparison) -> set[tuple[int, float]]:
+    """Return how many pairs layers were ranked among, and the largest."""
+    contrasts = [item for item in result.evidence if isinstance(item, Contrast)]
+    assert contrasts
+    return {
+        (item.rank.control_pairs, round(item.rank.largest_control, 2))
+        for item in contrasts
+        if item.rank is not None
+    }
+
+
+def ranked(hidden: Checkpoint, *controls: MemorySource) -> mk.Comparison:
+    return mk.compare(
+        MemorySource(hidden.files("F32"), name="hidden"), held("base"), options=HERE, controls=controls
+    )
+
+
+def test_a_control_that_is_given_again_counts_once_and_this_is_said(hidden):
+    result = ranked(hidden, held("twin-1"), held("twin-1", 1))
+    assert ranks(result) == {(2, 0.01)}
+    assert [flag.code for flag in result.flags] == ["flag-control-again"]
+    assert len(result.controls) == 2
+    assert len(result.environment.controls) == 2
+
+
+def test_a_control_that_is_a_relative_of_another_counts_as_one_lineage(hidden):
+    result = ranked(hidden, held("twin-1"), MemorySource(zoo_model("twin-1").files("BF16"), name="rounded"))
+    assert ranks(result) == {(2, 0.01)}
+    assert len(result.controls) == 4
+
+
+def test_one_of_both_sides_is_no_control(hidden, monkeypatch):
+    judged: Counter[tuple[str, str]] = Counter()
+
+    def counted(pair, *rest, **named):
+        judged[pair.candidate.location.ref, pair.base.location.ref] += 1
+        return judge(pair, *rest, **named)
+
+    monkeypatch.setattr(stages, "judge", counted)
+    result = ranked(hidden, held("base", 1), held("twin-1"))
+    assert set(judged.values()) == {1}
+    assert judged.total() == 3
+    unread = [item for item in result.controls if item.reason is not None]
+    assert [(item.pair[1], item.reason.code) for item in unread if item.reason] == [
+        ("base-1", "control-is-side")
+    ] * 2
+    assert ranks(result) == {(2, 0.01)}
+
+
+def test_layers_that_a_judgement_contrasted_are_not_contrasted_again(hidden, monkeypatch):
+    made: Counter[tuple[str, str]] = Counter()
+
+    def counted(pair, *rest):
+        made[pair.candidate.location.ref, pair.base.location.ref] += 1
+        return contrasts(pair, *rest)
+
+    monkeypatch.setattr(controls, "contrasts", counted)
+    result = ranked(hidden, held("twin-1"), held("twin-2"))
+    assert {n for n, _ in ranks(result)} == {5}
+    assert made == {("twin-1-0", "twin-2-0"): 1}  # which nothing judges
+
+
+@pytest.mark.parametrize("other", ["twin-1", "order-1"])
+def test_a_judgement_contrasts_layers_as_contrasting_alone_does(other):
+    with mk.open_model(str(ZOO / "base")) as mine, mk.open_model(str(ZOO / other)) as theirs:
+        pair = ModelPair(candidate=mine, base=theirs, options=DEEP)
+        alone = contrasted_layers(contrasts(pair, pair_tokens(mine, theirs)))
+        together = contrasted_layers(judge(pair, stages.new_memory()).evidence)
+    assert alone
+    assert [(item.component, item.frame, item.layers) for item in alone] == [
+        (item.component, item.frame, item.layers) for item in together
+    ]
+    assert scores_by_part(together) == pytest.approx(scores_by_part(alone), abs=0.01)
+
+
+def test_models_with_one_name_in_memory_are_not_taken_for_one_another():
+    with (
+        mk.open_model(held("base")) as base,
+        mk.open_model(MemorySource(zoo_model("twin-1").files("F32"), name="base-0")) as other,
+    ):
+        pair = ModelPair(candidate=base, base=base, options=DEEP)
+        assert distinct_controls(pair, [other]).models == (other,)
+        assert distinct_controls(pair, [base]).sides == (base,)

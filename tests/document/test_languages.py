@@ -406,7 +406,7 @@ def test_controls_and_what_was_left_out_are_told_in_korean(compared):
     text = report_markdown(compared("controlled"), KOREAN)
     assert QUOTED not in text
     assert "은닉 차원이 다름(32, 16)" in text
-    assert "이 대조 모델 자체가 친족 관계이므로 음성 대조로 쓸 수 없음" in text
+    assert "이 대조 모델은 비교하는 두 모델 가운데 하나이거나 파일이 같으므로 음성 대조로 쓸 수 없음" in text
     odd = replace(compared("controlled"), verdict=replace(compared("controlled").verdict, stage="quick"))
     assert any("쓰지 않은 방법" in line for line in not_examined(odd, KOREAN))
 

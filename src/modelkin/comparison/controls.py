@@ -7,7 +7,6 @@ rank needs from it come from the same judgement.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import resources
@@ -16,7 +15,8 @@ from pathlib import Path
 
 from modelkin.architecture import Architecture, Role
 from modelkin.comparison.deep import agreements, contrasts
-from modelkin.comparison.methods import Agreement, Evidence, Rank
+from modelkin.comparison.identity import published_digests
+from modelkin.comparison.methods import Agreement, Contrast, Evidence, Rank
 from modelkin.comparison.pair import ModelPair
 from modelkin.comparison.record import ControlResult
 from modelkin.comparison.strangers import ContrastScores, scores_by_part
@@ -57,6 +57,8 @@ class Memory:
             self._verdicts[pair], evidence = self.judge(pair, self)
             if found := measured(evidence):
                 self._agreements[pair] = tuple(found)
+            if pair.is_deep and (contrasted := contrasted_layers(evidence)):
+                self._contrasts[pair] = contrasted
         return self._verdicts[pair]
 
     def agreements(self, pair: ModelPair) -> tuple[Evidence, ...]:
@@ -166,11 +168,77 @@ def _n_pairs(n_controls: int) -> int:
 
 
 def contrast_scores(pair: ModelPair, controls: Sequence[Model], memory: Memory) -> list[ContrastScores]:
-    """Measure facing layers of all pairs that include an unrelated model of the caller."""
-    usable = [model for model in controls if _is_unrelated(model, pair, memory)]
-    pairs = [pair.of(side, control) for control in usable for side in pair.models]
-    pairs += [pair.of(first, second) for first, second in itertools.combinations(usable, 2)]
-    return [scores_by_part(memory.contrasts(other)) for other in pairs]
+    """Measure facing layers of all pairs that include an unrelated model of the caller, each lineage once.
+
+    Controls whose layers show a common origin, as those of the pair may, are relatives of each other.
+    """
+    kept: list[Model] = []
+    scores: list[ContrastScores] = []
+    for control in controls:
+        if not _is_unrelated(control, pair, memory):
+            continue
+        among = [memory.contrasts(pair.of(other, control)) for other in kept]
+        if any(is_found(found) for found in among):
+            continue
+        kept.append(control)
+        sides = [memory.contrasts(pair.of(side, control)) for side in pair.models]
+        scores += [scores_by_part(found) for found in (*sides, *among)]
+    return scores
+
+
+def contrasted_layers(evidence: Iterable[Evidence]) -> tuple[Evidence, ...]:
+    """Return the contrasts of layers among pieces of evidence."""
+    return tuple(item for item in evidence if isinstance(item, Contrast))
+
+
+def is_found(evidence: Iterable[Evidence]) -> bool:
+    """Say whether facing layers agree more than a verdict needs."""
+    return any(isinstance(item, Contrast) and item.log10_p < load_rule().log10_p for item in evidence)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DistinctControls:
+    """Controls that can be compared, and those that were given in vain."""
+
+    given: tuple[Model, ...] = ()
+    models: tuple[Model, ...] = ()
+    sides: tuple[Model, ...] = ()
+    """The same models as the candidate or the base."""
+    notes: tuple[Message, ...] = ()
+    """What was given more than once."""
+
+
+def distinct_controls(pair: ModelPair, controls: Sequence[Model]) -> DistinctControls:
+    """Tell controls apart: one that is given again, or is one of both sides, is not judged."""
+    kept: list[Model] = []
+    sides: list[Model] = []
+    notes: list[Message] = []
+    for control in controls:
+        if any(_is_same_model(control, side) for side in pair.models):
+            sides.append(control)
+        elif any(_is_same_model(control, other) for other in kept):
+            notes.append(say("flag-control-again", model=control.location.ref))
+        else:
+            kept.append(control)
+    return DistinctControls(
+        given=tuple(controls),
+        models=tuple(kept),
+        sides=tuple(sides),
+        notes=tuple(dict.fromkeys(notes)),
+    )
+
+
+def _is_same_model(one: Model, other: Model) -> bool:
+    """Say whether two models are read from one place, or from files with equal contents, with one adapter."""
+    if one.weights.adapter != other.weights.adapter:
+        return False
+    places = [model.location for model in (one, other)]
+    if all(place.kind == "memory" for place in places):  # a name is no place
+        return one.fetcher.source.files() == other.fetcher.source.files()
+    if (places[0].origin, places[0].revision) == (places[1].origin, places[1].revision):
+        return True
+    digests = [published_digests(model) for model in (one, other)]
+    return digests[0] is not None and digests[0] == digests[1] and one.config == other.config
 
 
 def judge_control(pair: ModelPair, control: Model, memory: Memory) -> list[ControlResult]:

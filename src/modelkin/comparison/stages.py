@@ -11,11 +11,14 @@ from modelkin.comparison.alignment import Frame
 from modelkin.comparison.claims import read_claims
 from modelkin.comparison.controls import (
     ControlScores,
+    DistinctControls,
     Memory,
     agreement_flag,
     calibrated,
     contrast_scores,
     control_scores,
+    distinct_controls,
+    is_found,
     judge_control,
     looks_alike,
     unread_control,
@@ -35,7 +38,6 @@ from modelkin.comparison.identity import (
 from modelkin.comparison.kinship import alignment_summary, in_another_order, relation_of
 from modelkin.comparison.methods import (
     EQUAL_VALUES,
-    Contrast,
     EqualityCount,
     Evidence,
     Tested,
@@ -119,9 +121,9 @@ def compare(
         read_headers(opened)
         mine, theirs, *others = opened
         pair = ModelPair(candidate=mine, base=theirs, options=options)
-        memory = new_memory()
+        memory, given = new_memory(), distinct_controls(pair, others)
         try:
-            return _recorded(pair, judge(pair, memory, others, told), others, memory, told)[0]
+            return _recorded(pair, judge(pair, memory, given.models, told), given, memory, told)[0]
         finally:
             memory.close()
 
@@ -152,7 +154,7 @@ def compare_and_subtract(
     )
     memory = new_memory()
     try:
-        return _recorded(pair, judge(pair, memory, (), progress), (), memory, progress)
+        return _recorded(pair, judge(pair, memory, (), progress), DistinctControls(), memory, progress)
     finally:
         memory.close()
 
@@ -259,7 +261,7 @@ def _ranked(
     pair: ModelPair, deep: DeepResult, controls: Sequence[Model], memory: Memory
 ) -> Sequence[Evidence]:
     """Rank layers that agree among pairs of unrelated models; controls are read if anything agrees."""
-    strong = any(isinstance(item, Contrast) and item.log10_p < load_rule().log10_p for item in deep.evidence)
+    strong = is_found(deep.evidence)
     return with_ranks(deep.evidence, contrast_scores(pair, controls, memory) if strong else [])
 
 
@@ -320,7 +322,7 @@ def _decided(
 
 
 def _recorded(
-    pair: ModelPair, judged: Judgement, controls: Sequence[Model], memory: Memory, progress: Progress
+    pair: ModelPair, judged: Judgement, controls: DistinctControls, memory: Memory, progress: Progress
 ) -> tuple[Comparison, Deltas]:
     """Record everything that a reader needs to check the verdict, and what became of single tensors."""
     verdict, options = judged.verdict, pair.options
@@ -364,11 +366,12 @@ def _recorded(
         config=config_difference(*pair.models),
         claims=claims,
         ledger=ledger,
-        environment=_environment(options, verdict, controls),
+        environment=_environment(options, verdict, controls.given),
         flags=(
             *_same_model(pair),
             *adapter_flags(*pair.models),
             *told_heads(pair.seen(judged.tokens, 0)),
+            *controls.notes,
             *judged.flags,
         ),
         strong_flags=judged.strong_flags,
@@ -444,10 +447,14 @@ def _same_model(pair: ModelPair) -> tuple[Message, ...]:
 
 
 def _checked(
-    pair: ModelPair, controls: Sequence[Model], memory: Memory, progress: Progress
+    pair: ModelPair, controls: DistinctControls, memory: Memory, progress: Progress
 ) -> tuple[ControlResult, ...]:
     results: list[ControlResult] = []
-    for control in controls:
+    for control in dict.fromkeys(controls.given):
+        if control in controls.sides:
+            results += unread_control(pair, control, say("control-is-side"))
+        if control not in controls.models:
+            continue
         progress.note(say("step-control", model=control.location.ref))
         try:
             results += judge_control(pair, control, memory)
