@@ -386,3 +386,25 @@ def test_a_threshold_without_a_reason_is_noticed(tmp_path):
     assert list(unexplained(module, shared=True)) == ["module.py: D"]
     module.write_text('A = {1: "a"}\nB = (2, 3)\nC = -4.0 * B\nD = "five", 6\nE = f(7)\n')
     assert list(unexplained(module, tables=False)) == ["module.py: B", "module.py: C"]
+
+
+def reads_of_details(code: str) -> list[int]:
+    """Return the lines in which an attribute `details` is read."""
+    return sorted(
+        node.lineno
+        for node in ast.walk(ast.parse(code))
+        if isinstance(node, ast.Attribute) and node.attr == "details" and isinstance(node.ctx, ast.Load)
+    )
+
+
+def test_no_comparison_reads_back_what_people_are_shown():
+    read = {
+        str(path.relative_to(ROOT)): lines
+        for path in FILES
+        if path.is_relative_to(ROOT / "comparison") and (lines := reads_of_details(path.read_text()))
+    }
+    assert read == {}
+
+
+def test_a_reading_of_details_is_noticed():
+    assert reads_of_details("x = test.details.get('n')\nmade(details={})\n'n' in test.details") == [1, 3]

@@ -116,6 +116,7 @@ class Relation:
 
     kind: str
     details: Mapping[str, float | int | str]
+    """What people are shown; no code reads it back."""
     direction: Direction
     findings: tuple[RelationFinding, ...] = ()
     """What was found about the change, each with its numbers and what it leaves open."""

@@ -158,12 +158,16 @@ def _contrast_of(row: EvidenceRow) -> Contrast | None:
     same = rest.pop("same_numbers", None)
     if same is not None and not _is_number(same):
         return None
+    could = rest.pop("could_agree", 1.0)
+    if not _is_number(could):
+        return None
     ranks = [_popped_rank(rest, names) for names in (_CONTROL_RANK, _ARCHIVE_RANK)]
     return Contrast(
         **{name: getattr(row, name) for name in (*_ABOUT, *_CONTRASTED)},
         mismatched=Mismatched(n_pairs=n_pairs, largest=float(largest), limit=float(limit)),
         rank=ranks[0],
         archive=ranks[1],
+        could_agree=float(could),
         same_numbers=None if same is None else float(same),
         details=rest,
     )
@@ -207,6 +211,7 @@ def details_of(test: Evidence) -> Details:
         case Contrast():
             own = test.mismatched
             return {
+                **({} if test.could_agree == 1 else {"could_agree": test.could_agree}),
                 **test.details,
                 "mismatched_pairs": own.n_pairs,
                 "largest_mismatched": own.largest,

@@ -586,7 +586,7 @@ def test_what_is_found_in_the_old_coordinates_of_another_layer_is_no_echo():
 
 def test_what_was_not_read_whole_is_a_limit_of_finding_nothing():
     """Only at deep, and only where layers were too large: then units cannot teach coordinates."""
-    part = replace(weak(0), details={"could_agree": 0.1})
+    part = replace(weak(0), could_agree=0.1)
     found_nothing = [null("norms"), null("mlp", layer=0)]
 
     def codes(*more, stage="deep"):

@@ -197,6 +197,8 @@ class Contrast(_Examined):
     """Among pairs with unrelated models of the caller; None if there are none."""
     archive: Rank | None = None
     """Among the packaged measurements of unrelated pairs; None if none is comparable."""
+    could_agree: float = 1.0
+    """Largest share of units that can agree: less where some of their partners were not read."""
     same_numbers: float | None = None
     """Share of units that hold exactly the numbers of a unit of the other layer, in another order; None if
     that was not counted, or if strangers could have the same numbers."""

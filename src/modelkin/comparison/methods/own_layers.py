@@ -192,8 +192,8 @@ class OwnLayers(Method):
             n=count.n,
             n_matched=count.agreeing,
             mismatched=Mismatched(n_pairs=found.n_mismatched, largest=found.largest.share, limit=found.limit),
-            details=({"could_agree": could} if could < 1 else {})
-            | ({"closer_than": found.closer_than} if found.closer_than is not None else {}),
+            could_agree=could,
+            details={} if found.closer_than is None else {"closer_than": found.closer_than},
         )
 
     def _heads(

@@ -425,7 +425,7 @@ def _agreed(evidence: Sequence[Evidence], rule: DecisionRule, pair: Message) -> 
 def _units_in_part(evidence: Sequence[Evidence]) -> bool:
     """Say whether contrasted layers were too large to be read whole."""
     return any(
-        (isinstance(test, Contrast) and "could_agree" in test.details)
+        (isinstance(test, Contrast) and test.could_agree < 1)
         or (isinstance(test, Skipped) and test.method == "own-layers" and test.reason.code == "layer-large")
         for test in evidence
     )
