@@ -19,6 +19,7 @@ from modelkin.describe.measures import MEASURES
 from modelkin.describe.measures.stack import Fault
 from modelkin.lineage.cards.licences import known_licences
 from modelkin.lineage.merge_result import MergeMethod
+from modelkin.lineage.reordered import SHOWN_BY
 from modelkin.reference.catalogue import load_reference_cards
 from modelkin.tokenizer.relation import VocabularyRelation
 
@@ -92,6 +93,7 @@ FAMILIES: dict[str, tuple[Family, ...]] = {
     "baseline-{}": (Family(("shuffle", "random"), ("m", "n")),),
     "baseline-word.{}": (Family(("independent", "derived"), whole=True),),
     "merge-method-{}": (Family(get_args(MergeMethod), whole=True),),
+    "merge-space-{}": (Family(tuple(SHOWN_BY), whole=True),),
     "tokens-{}": (Family([item.value.replace(" ", "-") for item in VocabularyRelation]),),
     # Codes of other files of data: nulls of cards, what a measure says where it has no number.
     "{}": (

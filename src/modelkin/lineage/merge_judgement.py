@@ -9,7 +9,13 @@ from functools import partial
 import numpy as np
 
 from modelkin.lineage.geometry import collinearity
-from modelkin.lineage.merge_measures import CellFit, pooled_opposition, pooled_weights
+from modelkin.lineage.merge_measures import (
+    CellFit,
+    is_even,
+    pooled_crossing,
+    pooled_opposition,
+    pooled_weights,
+)
 from modelkin.lineage.merge_methods import CHOOSING, chosen_method, is_upcycled, method_fits, on_arc
 from modelkin.lineage.merge_recipes import nearest_recipe
 from modelkin.lineage.merge_result import (
@@ -21,6 +27,7 @@ from modelkin.lineage.merge_result import (
     MethodFit,
     MixtureShare,
 )
+from modelkin.lineage.reordered import reordered_spaces
 from modelkin.message import Message, say
 from modelkin.model import Model
 
@@ -28,6 +35,12 @@ OPPOSED = 0.5
 """Opposition from which a candidate counts as a mixture; a common ancestor has 0 (docs/lineage.md)."""
 _PERHAPS = 0.2
 """Opposition of two parents below which nothing suggests a merge at all."""
+CROSSED = 0.15
+"""Crossing of two parents, as seen from a third point, from which the candidate may be a merge that was
+changed since by something even, such as noise. A tree has 0 or less if its branches changed on their own;
+relatives that learned alike have more, and what they learned is uneven."""
+_BESIDE = 0.05
+"""Weight of the base up to which the parents alone may be what was mixed."""
 _COUNTS = 0.02
 """A smaller weight counts as none."""
 _COPIED = 1e-3
@@ -48,13 +61,14 @@ def judged_merge(
     fits: Sequence[CellFit],
     unfitted: Sequence[MergeCell],
     *,
-    names: tuple[str, ...],
+    others: Sequence[Model],
     with_base: bool,
     candidate: Model,
     maps: Sequence[Mapping[int, int]],
     seed: int,
 ) -> MergeResult:
     """Judge what was fitted; `result` holds the models and what was read of them."""
+    names = tuple(model.location.ref for model in others)
     layer_map = tuple(
         (layer, *(of[layer] for of in maps))
         for layer in candidate.architecture.layers
@@ -93,10 +107,14 @@ def judged_merge(
     lined = collinearity(np.asarray(sum(fit.gram for fit in fits), np.float64))
     tried = method_fits(fits, with_base=with_base)
     conclusion, method = _concluded(fits, weights, opposed, singles, tried, with_base=with_base, maps=maps)
+    open_: Message | None = None
+    if conclusion == "not-a-merge":
+        open_ = _left_open(fits, weights, candidate, others[best], seed, with_base=with_base)
+        conclusion = conclusion if open_ is None else "undetermined"
     return result(
         conclusion=conclusion,
         method=method,
-        summary=_summary(conclusion, method, names, weights, singles, with_base=with_base),
+        summary=open_ or _summary(conclusion, method, names, weights, singles, with_base=with_base),
         weights=weights,
         opposition=opposed,
         gain=1.0 - left / singles[best] if singles[best] > 0 else None,
@@ -157,6 +175,28 @@ def _concluded(
     if opposed is not None and opposed.high >= OPPOSED and opposed.value >= _PERHAPS:
         return "undetermined", None
     return "not-a-merge", None
+
+
+def _left_open(
+    fits: Sequence[CellFit],
+    weights: Sequence[MixtureShare],
+    candidate: Model,
+    nearest: Model,
+    seed: int,
+    *,
+    with_base: bool,
+) -> Message | None:
+    """Say why it may be a merge although no mixture reproduces it; None if nothing suggests one."""
+    if spaces := reordered_spaces(candidate, nearest):
+        return say("merge-reordered", parts=tuple(say(f"merge-space-{name}") for name in spaces))
+    if not with_base or not is_even(fits):
+        return None
+    *parents, base = weights
+    first, second, *_ = sorted(range(len(parents)), key=lambda place: -parents[place].value)
+    if parents[second].low <= _COUNTS or base.low > _BESIDE or base.high < -_BESIDE:
+        return None
+    crossed = pooled_crossing(fits, (first, second), len(parents), seed)
+    return say("merge-changed-since") if crossed is not None and crossed.low >= CROSSED else None
 
 
 def _owner(fit: CellFit, limit: float) -> int | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
@@ -23,11 +23,12 @@ from modelkin.lineage.geometry import (
     weight_errors,
 )
 from modelkin.lineage.layer_map import layer_maps
+from modelkin.lineage.levels import level_errors, piece_of_lines
 from modelkin.lineage.merge_judgement import judged_merge
 from modelkin.lineage.merge_measures import CellFit, SparseFits, shares, sparse_fits
 from modelkin.lineage.merge_result import MergeCell, MergeResult
 from modelkin.lineage.patterns import Arc, nearest_arc
-from modelkin.lineage.samples import Faced, Site, comparable, extent_of, facing, read_sites, sites_of
+from modelkin.lineage.samples import BLOCKS, Faced, Site, comparable, extent_of, facing, read_sites, sites_of
 from modelkin.message import Message, say
 from modelkin.model import Model, ModelLike, open_models, read_headers
 from modelkin.options import CompareOptions
@@ -36,6 +37,11 @@ from modelkin.source import ReadRecord
 
 _ROUNDING = 4.0
 """A remainder counts as rounding up to this multiple of what rounding is expected to leave."""
+_NOTHING = 1e-30
+"""In place of a sum of squares that is zero."""
+_SURELY = 0.9
+"""Share of the squared errors that levels leave which is accounted for: largest numbers of groups have none.
+A common ancestor on levels must not look like a mixture because too much was taken away."""
 
 
 def explain_merge(
@@ -52,7 +58,7 @@ def explain_merge(
     ----------
     candidate, parents
         Model references, sources or opened models. Parts are compared in place: a candidate whose units were
-        reordered or rotated is not a mixture of anything.
+        reordered is left undetermined, and one that was rotated is not a mixture of anything.
     base
         What the parents come from, if known: TIES, DARE, DELLA, breadcrumbs, SCE and Model Stock can only be
         recognised with it.
@@ -112,16 +118,18 @@ class _MergeRun:
             read=ReadRecord.of([model.totals() for model in self.models]),
             modelkin=__version__,
         )
-        return judged_merge(
+        found = judged_merge(
             result,
             self.fits,
             self.unfitted,
-            names=tuple(model.location.ref for model in others),
+            others=others,
             with_base=self.with_base,
             candidate=candidate,
             maps=maps,
             seed=self.options.seed,
         )
+        # Whether something is in another order is only looked for where nothing else explains it.
+        return replace(found, read=ReadRecord.of([model.totals() for model in self.models]))
 
     @property
     def _dense(self) -> bool:
@@ -158,12 +166,19 @@ class _MergeRun:
             return
         total = parts.total
         weights = mixture(total)
-        left, star = residual(total, weights), star_residual(total)
+        left = residual(total, weights)
         errors = weight_errors(parts, weights)
         floor = rounding_variance(mine, faced.infos[0].dtype)
         single = float(np.diagonal(total).min())
         to_rounding = None if floor is None else left <= _ROUNDING * floor
         rounded = rounded_mixture(weights, others, faced.infos[0].dtype) if to_rounding else None
+        coarse = None if to_rounding else self._on_levels(faced, mine, weights @ np.stack(others))
+        added = 0.0
+        if coarse is not None:
+            # Rounding is the candidate's own: it adds the same to all products, and opposes nobody.
+            to_rounding, added = True, min(_SURELY * coarse, left)
+            total, left = total - added, left - added
+        star = star_residual(total)
         moved = None if rounded is None else mixture(rounded[0]) - mixture(rounded[1])
         cell = MergeCell(
             tensor=name,
@@ -174,7 +189,7 @@ class _MergeRun:
             facing=_facing_layers(faced),
             weights=shares(weights, errors, moved),
             nearest=int(np.argmin(np.diagonal(total))),
-            left=left / scale,
+            left=(left + added) / scale,
             left_single=single / scale,
             opposition=None if star <= (floor or 0.0) else 1.0 - left / star,
             to_rounding=to_rounding,
@@ -187,16 +202,29 @@ class _MergeRun:
                 left=left / scale,
                 star=star / scale,
                 floor=None if floor is None else floor / scale,
-                arc=self._arc(mine, others, scale),
+                arc=self._arc(mine, others, scale, added),
                 sparse=self._sparse(mine, others, scale, faced.infos[0].dtype),
                 is_matrix=len(faced.infos[0].shape) > 1,
                 rounded=None if rounded is None else (rounded[0] / scale, rounded[1] / scale),
+                size=(left + added) / max(float(mine @ mine), _NOTHING),
                 dense=faced.site.expert >= 0 and self._dense,
             )
         )
 
-    def _arc(self, mine: Floats, others: list[Floats], scale: float) -> tuple[Arc, float] | None:
-        """Fit the arc between the first two, in addition to the line between them."""
+    def _on_levels(self, faced: Faced, mine: Floats, made: Floats) -> float | None:
+        """Return what rounding to levels leaves, if that explains what a mixture leaves."""
+        info = faced.infos[0]
+        if len(info.shape) < 2:
+            return None
+        # Codes are made into numbers of single precision.
+        known = (rounding_steps(mine, dtype) for dtype in (info.dtype, "F32"))
+        steps = next(found for found in known if found is not None)
+        return level_errors(mine, made, piece_of_lines(info.shape, mine.size, BLOCKS), steps)
+
+    def _arc(
+        self, mine: Floats, others: list[Floats], scale: float, added: float
+    ) -> tuple[Arc, float] | None:
+        """Fit the arc between the first two, in addition to the line between them, apart from rounding."""
         if len(others) != 2 + self.with_base:
             return None
         arc = nearest_arc(mine, others[0], others[1])
@@ -204,8 +232,8 @@ class _MergeRun:
             return None
         line = grams(mine, others[:2]).total
         return (
-            Arc(t=arc.t, left=arc.left / scale, cosine=arc.cosine),
-            residual(line, mixture(line)) / scale,
+            Arc(t=arc.t, left=max(0.0, arc.left - added) / scale, cosine=arc.cosine),
+            max(0.0, residual(line, mixture(line)) - added) / scale,
         )
 
     def _sparse(self, mine: Floats, others: list[Floats], scale: float, dtype: str) -> SparseFits | None:

@@ -24,8 +24,10 @@ _MOST_VALUES: Mapping[Depth, int] = {"quick": 4_096, "standard": 32_768, "deep":
 """Per tensor: more would not narrow any interval noticeably."""
 _FEWEST_VALUES = 1_024
 """Of a tensor, however many share the budget: a cosine of that many values is known to 0.03."""
-_BLOCKS = 2
+BLOCKS = 2
 """Pieces that a sample of a tensor is read in."""
+_WHOLE_GROUPS = 256
+"""Pieces begin where groups of quantisers do: their length is a multiple of the usual ones."""
 _HEADROOM = 0.85
 """Share of a depth's bytes for samples; the rest is for headers, gains and joined ranges."""
 _INDEX_BYTES_A_TENSOR = 100
@@ -112,9 +114,10 @@ class Extent:
             blocks: tuple[tuple[int, int], ...] = ((0, smallest.n_elements),)
         else:
             key = f"{site.module}|{site.part}"
-            length = max(1, self.n_values // _BLOCKS)
+            length = self.n_values // BLOCKS
+            length = length // _WHOLE_GROUPS * _WHOLE_GROUPS or max(1, length)
             chosen = sample_blocks(
-                smallest, n_blocks=_BLOCKS, block_elements=length, seed=self.seed, key=key
+                smallest, n_blocks=BLOCKS, block_elements=length, seed=self.seed, key=key
             ).selection
             assert isinstance(chosen, Blocks)
             blocks = chosen.blocks
