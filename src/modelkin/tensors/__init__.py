@@ -21,4 +21,4 @@ from ._storage import (
     numbers_of,
     runs_of,
 )
-from .slices import Blocks, SlicePlan, TensorSlice, plan_slice
+from .slices import Blocks, Rows, SlicePlan, TensorSlice, plan_slice

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from modelkin.comparison.methods import near_rows
 from modelkin.comparison.tokens import Tokens
 from modelkin.model import Model
-from modelkin.tensors import TensorInfo, TensorSlice, sample_rows
+from modelkin.tensors import Rows, TensorInfo, TensorSlice, sample_rows
 from modelkin.tokenizer import TokenPairs
 
 from .facing import TOKEN_ROLES, FacingTensors
@@ -194,7 +194,8 @@ class DeltaReader:
         mine, theirs = self._read(wanted)
         if item.transposed[0] and mine.ndim == 2:
             mine, theirs = np.ascontiguousarray(mine.T), np.ascontiguousarray(theirs.T)
-        return self._block(item, mine, theirs)
+        made = self._block(item, mine, theirs)
+        return made if item.fused else replace(made, places=_places_read(wanted[1], theirs, item))
 
     def _ordered(self, item: FacingTensors, n_rows: int, orders: Orders, matrices: Matrices) -> Block | None:
         read, infos = self._whole(item, n_rows, matrices), self._infos(item)
@@ -218,6 +219,7 @@ class DeltaReader:
         mine, theirs = mine[:, columns.mine] * columns.signs[columns.mine], theirs[:, columns.theirs]
         moved = rows.moved or columns.moved
         made = self._block(item, np.ascontiguousarray(mine), np.ascontiguousarray(theirs), reordered=moved)
+        made = replace(made, places=(facing, columns.theirs))
         if lattice is None or steps is None:
             return made
         kept = columns.mine if side == "candidate" else columns.theirs
@@ -230,9 +232,10 @@ class DeltaReader:
         if order is None:
             return None
         mine, theirs = (mine * order.signs)[order.mine], theirs[order.theirs]
-        return self._block(
+        made = self._block(
             item, np.ascontiguousarray(mine), np.ascontiguousarray(theirs), reordered=order.moved
         )
+        return replace(made, places=(order.theirs, np.arange(1)))
 
     def _line_order(
         self, item: FacingTensors, orders: Orders, axis: int, n_mine: int, n_theirs: int
@@ -305,6 +308,20 @@ def _is_permutation(places: npt.NDArray[np.intp], size: int) -> bool:
 def _is_gain(item: FacingTensors) -> bool:
     """Say whether a vector multiplies the residual stream: then signs of its dimensions do not affect it."""
     return item.component == "norms" and not item.role.endswith("_bias")
+
+
+def _places_read(wanted: TensorSlice, values: Floats, item: FacingTensors) -> tuple[Places, Places] | None:
+    """Return which rows and columns of the base were read; None for tensors of more axes."""
+    if values.ndim == 1:
+        return np.arange(len(values)), np.arange(1)
+    places = [np.arange(size) for size in values.shape]
+    axis = 1 if item.transposed[1] else 0
+    if isinstance(wanted.selection, Rows):
+        start, stop = wanted.selection.start, wanted.selection.stop
+        if stop - start != values.shape[axis]:
+            return None
+        places[axis] = np.arange(start, stop)
+    return places[0], places[1]
 
 
 def _lines(values: npt.NDArray[np.generic]) -> Floats:

@@ -19,6 +19,7 @@ from .spectrum import Spectrum, spectrum
 from .steps import effective_format, stored_steps
 
 Floats = npt.NDArray[np.float32]
+Places = npt.NDArray[np.intp]
 
 UNLIKE = 0.2
 """Correlation below which two tensors are unlike. Chance alone stays far below it; output heads of strangers
@@ -82,6 +83,8 @@ class Block:
     """Levels of one side and their distances, if the order or coordinates they were made in were undone."""
     steps: Floats | None = field(default=None, repr=False)
     """For numbers rotated into other coordinates: the rounding error at each place."""
+    places: tuple[Places, Places] | None = None
+    """Rows and columns of the base that these are, if that is known."""
 
 
 def measure(block: Block, *, seed: int) -> TensorChange | None:

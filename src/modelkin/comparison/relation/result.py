@@ -15,6 +15,7 @@ Word = Literal[
     "rescaled",
     "mixed",
     "turned",
+    "scaled",
     "quantised",
     "sparse",
     "noise",
@@ -24,10 +25,10 @@ Word = Literal[
     "unlike",
 ]
 """What became of one tensor. ``rescaled``: equal except for factors of rows and columns. ``mixed``: equal
-except for mixtures inside of heads. ``turned``: equal but for a rotation of the residual stream. ``trained``:
-changed in a way that has structure and more directions than few. ``changed``: of gains and biases, which have
-no directions, and of matrices that changed by too much to say how. ``unlike``: what faces it is no more like
-it than chance."""
+except for mixtures inside of heads. ``turned``: equal but for a rotation of the residual stream. ``scaled``:
+equal except for factors or mixtures that no other tensor takes back. ``trained``: changed in a way that has
+structure and more directions than few. ``changed``: of gains and biases, which have no directions, and of
+matrices that changed by too much to say how. ``unlike``: what faces it is no more like it than chance."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,6 +20,7 @@ from .deltas import MOST_ROWS, DeltaPlan, DeltaReader, some_experts
 from .facing import TOKEN_ROLES, FacingTensors, are_fused_differently, facing_tensors
 from .measure import ALIKE, Block, measure
 from .orders import Matrices, Orders, layer_orders, order_of_frame, residual_order
+from .partners import Factored, factored, with_factors_left
 from .result import TensorChange
 from .shapes import changed_widths
 from .spectrum import leading_direction
@@ -114,7 +115,7 @@ def read_deltas(
         allowance = pair.relation_bytes()
         plan = reader.plan(facing, allowance=allowance, most_layers=most, differing=pair.differing)
         blocks = reader.blocks(plan)
-    return _told_of_heads(_measured(blocks, pair.options.seed), pair)
+    return _told_of_heads(_measured(blocks, pair.options.seed, pair=pair), pair)
 
 
 def _told_of_heads(deltas: Deltas, pair: ModelPair) -> Deltas:
@@ -134,19 +135,26 @@ def _told_of_heads(deltas: Deltas, pair: ModelPair) -> Deltas:
     )
 
 
-def _measured(blocks: Iterable[Block], seed: int, turn: Turn | None = None) -> Deltas:
-    """Say what became of each tensor."""
+def _measured(
+    blocks: Iterable[Block], seed: int, turn: Turn | None = None, pair: ModelPair | None = None
+) -> Deltas:
+    """Say what became of each tensor, and for a pair that was not rotated, whether factors are taken back."""
     changes: list[TensorChange] = []
+    held: list[Factored] = []
     directions: dict[str, list[npt.NDArray[np.float32]]] = {}
     for block in blocks:
         found = measure(block, seed=seed)
         if found is None:
             continue
+        if pair is not None and block.places is not None:
+            held.append(factored(len(changes), found, block))
         changes.append(found)
         if found.role in _WRITERS and found.rank is not None and 0 < found.rank <= _FEW_DIRECTIONS:
             directions.setdefault(found.role, []).append(leading_direction(block.candidate - block.base))
     if not changes:
         return Deltas(skipped=say("delta-none"))
+    if pair is not None:
+        changes = with_factors_left(changes, held, pair.base.architecture, pair.base.config or {})
     return Deltas(changes=tuple(changes), common_direction=_least_cosine(directions.values()), turn=turn)
 
 

@@ -39,18 +39,26 @@ _KINDS: dict[Word, str] = {
     "noise": "noise",
 }
 """What became of nearly all matrices that changed -> kind."""
+_COPIES = ("copy", "precision-copy", "quantised-copy", "sparse-copy")
 _UNCHANGED = ("equal", "rounded", "rescaled", "mixed", "turned")
 
 
 def kind_of_values(changes: Sequence[TensorChange]) -> str:
     """Name what became of the values of the matrices that have a counterpart; ``unknown`` if nothing fits."""
+    kind = _kind_of_values(changes)
+    # What computes something else is no copy, and no kind has a name for factors.
+    factors = kind in _COPIES and any(item.what == "scaled" for item in changes)
+    return "unknown" if factors else kind
+
+
+def _kind_of_values(changes: Sequence[TensorChange]) -> str:
     matrices = [
         item
         for item in changes
         if item.rank_most is not None or item.what not in ("trained", "changed", "unlike")
     ]
     matrices = [item for item in matrices if item.component in MATRIX_PARTS and not _is_vector(item)]
-    changed = [item for item in matrices if item.what not in (*_UNCHANGED, "unlike")]
+    changed = [item for item in matrices if item.what not in (*_UNCHANGED, "scaled", "unlike")]
     if not changed:
         return _unchanged(changes, matrices)
     small = _too_small(changed)
@@ -118,7 +126,7 @@ def _unchanged(changes: Sequence[TensorChange], matrices: Sequence[TensorChange]
     if not matrices or any(item.what == "unlike" and not _is_vector(item) for item in changes):
         return "unknown"  # what the others are says nothing about the whole
     vectors = [item.what for item in changes if _is_vector(item)]
-    factors = any(item.what in ("rescaled", "mixed", "turned") for item in matrices)
+    factors = any(item.what in ("rescaled", "mixed", "turned", "scaled") for item in matrices)
     if "changed" in vectors and not factors:
         return "fine-tune"  # only gains and biases were trained
     return "precision-copy" if any(item.what == "rounded" for item in matrices) else "copy"
@@ -155,6 +163,8 @@ def findings_of_values(
         found.append(
             _finding("rescaled", {"tensors": len(rescaled)}, n=len(rescaled), parts=_parts(rescaled))
         )
+    if scaled := [item for item in changes if item.what == "scaled"]:
+        found.append(_finding("scaled", {"tensors": len(scaled)}, n=len(scaled), parts=_parts(scaled)))
     if first := [item for item in changes if item.refitted and item.what in _KINDS]:
         found.append(_finding("rescaled-first", {"tensors": len(first)}, n=len(first), parts=_parts(first)))
     if any(item.reordered for item in changes):
