@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -18,11 +19,12 @@ from modelkin.casework.lab.checkpoint import Checkpoint
 from modelkin.comparison.relation.scales import factors_of
 from modelkin.source import MemorySource
 
+Dtype = Literal["F32", "BF16", "F16"]
 Change = Callable[[Checkpoint], Checkpoint]
 
 
 def compared(
-    candidate: Checkpoint, base: Checkpoint, dtype: str = "F32", *, deep: bool = False
+    candidate: Checkpoint, base: Checkpoint, dtype: Dtype = "F32", *, deep: bool = False
 ) -> mk.Comparison:
     sources = [MemorySource(model.files(dtype), name=name) for model, name in ((candidate, "c"), (base, "b"))]
     return mk.compare(*sources, options=DEEP if deep else mk.CompareOptions(depth="standard"))

@@ -54,7 +54,16 @@ _MOST_TRAINED = 0.95
 """Largest change that is called training, relative to the weights: heavy fine-tunes of the zoo reach 0.88. A
 change as large as the weights is also what units that were split or matched to others leave."""
 KEPT = 0.999
-"""Share of values that must be within a step: converters treat a few tiny numbers in their own way."""
+"""Share of values that must be within a step: converters treat a few tiny numbers in their own way. None may
+be further off than a step of the others."""
+_FEW = 0.01
+"""Share of values up to which they were changed one by one, if all others are as they were. Directions and
+noise change all numbers, and whatever becomes of so few has few directions and random signs."""
+_SOME = 0.1
+"""The same, where the changes have no structure either."""
+_MANY_STEPS = 4.0
+"""Median of these changes, in steps, from which it was no change of all numbers that storing hid: such a
+change shows where numbers are small, and moves half of them by a step."""
 _FEWEST_ROWS = 12
 """Fewer rows or columns say nothing about directions."""
 _STEP = 1.001
@@ -172,6 +181,8 @@ class _Measured:
                 return "turned"
         elif self._is_rounded(theirs):
             return "rounded"
+        elif self._is_edited(_FEW):
+            return "edited"
         if self.thinned is not None and self.kept is not None and self.kept >= KEPT:
             self.lost_in = self.thinned
             return "sparse"
@@ -216,6 +227,8 @@ class _Measured:
             return "low-rank"
         size = self._relative(theirs)
         if self.spectrum.over_chance <= _STRUCTURED:
+            if how is None and self._is_edited(_SOME):
+                return "edited"
             return "noise" if size <= _MOST_NOISE and not self._is_equal_beside() else "changed"
         return "trained" if size <= _MOST_TRAINED else "changed"
 
@@ -283,7 +296,23 @@ class _Measured:
             if self.block.dtypes[0] == self.block.dtypes[1]:
                 return False
             steps = _finest(self.block)
-        return _share(self._apart(theirs) <= slack * _STEP * steps) >= KEPT
+        apart, most = self._apart(theirs), slack * _STEP * steps
+        if _share(apart <= most) < KEPT:
+            return False
+        # Numbers that are further off are tiny: none by more than others may be.
+        return bool(np.all(apart <= np.maximum(most, np.float32(root_mean_square(most)))))
+
+    def _is_edited(self, most: float) -> bool:
+        """Say whether few numbers of a matrix were changed, by much, and no others."""
+        if self.mine.ndim != 2:
+            return False
+        moved = self.difference > _STEP * self.steps
+        if not 0 < np.count_nonzero(moved) <= max(1.0, most * moved.size):
+            return False
+        held = self.difference[~moved]
+        if self.formats[0] == self.formats[1] and held.any():
+            return False
+        return float(np.median(self.difference[moved] / self.steps[moved])) >= _MANY_STEPS
 
     @cached_property
     def difference(self) -> Floats:

@@ -16,6 +16,7 @@ Word = Literal[
     "mixed",
     "turned",
     "scaled",
+    "edited",
     "quantised",
     "sparse",
     "noise",
@@ -26,7 +27,8 @@ Word = Literal[
 ]
 """What became of one tensor. ``rescaled``: equal except for factors of rows and columns. ``mixed``: equal
 except for mixtures inside of heads. ``turned``: equal but for a rotation of the residual stream. ``scaled``:
-equal except for factors or mixtures that no other tensor takes back. ``trained``: changed in a way that has
+equal except for factors or mixtures that no other tensor takes back. ``edited``: equal except for a few
+numbers, which were changed by much. ``trained``: changed in a way that has
 structure and more directions than few. ``changed``: of gains and biases, which have no directions, and of
 matrices that changed by too much to say how. ``unlike``: what faces it is no more like it than chance."""
 

@@ -46,9 +46,9 @@ _UNCHANGED = ("equal", "rounded", "rescaled", "mixed", "turned")
 def kind_of_values(changes: Sequence[TensorChange]) -> str:
     """Name what became of the values of the matrices that have a counterpart; ``unknown`` if nothing fits."""
     kind = _kind_of_values(changes)
-    # What computes something else is no copy, and no kind has a name for factors.
-    factors = kind in _COPIES and any(item.what == "scaled" for item in changes)
-    return "unknown" if factors else kind
+    # What computes something else is no copy, and no kind has a name for factors or single values.
+    altered = kind in _COPIES and any(item.what in ("scaled", "edited") for item in changes)
+    return "unknown" if altered else kind
 
 
 def _kind_of_values(changes: Sequence[TensorChange]) -> str:
@@ -159,12 +159,7 @@ def findings_of_values(
             by_word.setdefault(item.what, []).append(item)
     if same := [item for item in changes if kind in ("copy", "precision-copy") and item.what in _UNCHANGED]:
         found.append(_finding(kind, {"tensors": len(same)}, n=len(same)))
-    if rescaled := [*by_word.get("rescaled", ()), *by_word.get("mixed", ())]:
-        found.append(
-            _finding("rescaled", {"tensors": len(rescaled)}, n=len(rescaled), parts=_parts(rescaled))
-        )
-    if scaled := [item for item in changes if item.what == "scaled"]:
-        found.append(_finding("scaled", {"tensors": len(scaled)}, n=len(scaled), parts=_parts(scaled)))
+    found += _equal_otherwise(changes, by_word)
     if first := [item for item in changes if item.refitted and item.what in _KINDS]:
         found.append(_finding("rescaled-first", {"tensors": len(first)}, n=len(first), parts=_parts(first)))
     if any(item.reordered for item in changes):
@@ -265,6 +260,28 @@ def _zeros(thinned: Sequence[TensorChange]) -> RelationFinding:
 
 def _zeros_of(item: TensorChange, side: Side) -> float:
     return item.base_zeros if side == "base" else item.zeros
+
+
+def _equal_otherwise(
+    changes: Sequence[TensorChange], by_word: dict[str, list[TensorChange]]
+) -> Iterable[RelationFinding]:
+    """Say where factors, mixtures or a few values are all that differs."""
+    if rescaled := [*by_word.get("rescaled", ()), *by_word.get("mixed", ())]:
+        yield _finding("rescaled", {"tensors": len(rescaled)}, n=len(rescaled), parts=_parts(rescaled))
+    if scaled := [item for item in changes if item.what == "scaled"]:
+        yield _finding("scaled", {"tensors": len(scaled)}, n=len(scaled), parts=_parts(scaled))
+    if edited := by_word.get("edited"):
+        yield _edited(edited)
+
+
+def _edited(edited: Sequence[TensorChange]) -> RelationFinding:
+    """Say how many values were changed, and that all others were not."""
+    compared = sum(item.values for item in edited)
+    values = sum(round((1 - item.share_within_a_step) * item.values) for item in edited)
+    numbers: Numbers = {"values": values, "share": values / compared, "tensors": len(edited)}
+    return _finding(
+        "edited", numbers, n=len(edited), values=values, compared=compared, share=values / compared
+    )
 
 
 def _noise(noisy: Sequence[TensorChange]) -> RelationFinding:
