@@ -7,9 +7,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from tests.comparison.disguises import zoo_model
 from tests.support import LlamaShape, llama_config, llama_tensors
 
 import modelkin as mk
+from modelkin.casework.lab import derive
 from modelkin.casework.lab.checkpoint import Checkpoint
 from modelkin.document import diff_view, load_language, render_markdown
 from modelkin.lineage.cards import CardCheck
@@ -91,6 +93,29 @@ def test_what_differs_outside_of_the_samples_is_said_and_no_copy(depth):
     assert told.kind == "differs-elsewhere"
     assert told.numbers["tensor"] == name
     assert name in load_language("ko").tell(told.what)
+
+
+def test_layers_and_tokens_that_moved_do_not_differ_elsewhere():
+    base = zoo_model("base")
+    swapped = derive.reorder_layers(base, [0, 2, 1, 3])
+    renumbered = derive.reorder_vocabulary(base, rng=np.random.default_rng(3))
+    for changed, kind in ((swapped, "depth-change"), (renumbered, "vocabulary-change")):
+        found = subtracted(changed, base, "full").relation
+        assert found.kind == kind
+        assert "copy" in {item.kind for item in found.findings}
+        assert "differs-elsewhere" not in {item.kind for item in found.findings}
+
+
+def test_what_differs_outside_of_the_samples_is_said_of_moved_layers_too():
+    shape = replace(SHAPE, layers=4, vocab=1200)
+    whole = Checkpoint(config=llama_config(shape), tensors=llama_tensors(shape, seed=1))
+    name = "model.embed_tokens.weight"
+    table = whole.tensors[name].copy()
+    table[-3:] *= 2
+    changed = derive.reorder_layers(whole.with_tensors({name: table}), [0, 2, 1, 3])
+    found = {item.kind: item for item in subtracted(changed, whole, "full").relation.findings}
+    assert found["differs-elsewhere"].numbers["tensor"] == name
+    assert "copy" not in found
 
 
 CARD = "---\nbase_model: org/base\nbase_model_relation: finetune\n---\n"

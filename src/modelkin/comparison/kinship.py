@@ -26,6 +26,9 @@ from modelkin.comparison.verdict import Conclusion, Verdict
 from modelkin.message import Message, say
 from modelkin.model import Model
 
+_TOKEN_TABLES = ("embedding", "head")
+"""Components whose rows belong to tokens."""
+
 
 def alignment_summary(
     candidate: Model,
@@ -146,7 +149,8 @@ def relation_of(
     )
     bare = bool(shapes) and shapes[0].kind in BARE
     values = copy or ("unknown" if bare else kind_of_values(deltas.changes))
-    elsewhere = _differ_elsewhere(values, walk, counted, deltas.changes)
+    moved = _faced_elsewhere(candidate, layers, shapes)
+    elsewhere = _differ_elsewhere(values, walk, counted, deltas.changes, moved)
     tables = [] if elsewhere else _not_subtracted(values, walk, candidate, base, deltas.changes)
     # An order that fits every number of the layers is that of a copy, whatever the tokens are.
     if elsewhere or (tables and not _was_undone(deltas.changes)):
@@ -170,12 +174,30 @@ def relation_of(
     )
 
 
+def _faced_elsewhere(
+    candidate: Model, layers: Iterable[tuple[int, int]], shapes: Sequence[RelationFinding]
+) -> set[str]:
+    """Return the tensors that do not face those of their name: of moved layers, or of tokens that moved."""
+    moved = {layer for layer, facing in layers if layer != facing}
+    tables = _TOKEN_TABLES if any(item.kind == "vocabulary-reordered" for item in shapes) else ()
+    return {
+        entry.tensor
+        for entry in candidate.architecture.tensors
+        if entry.layer in moved or entry.component in tables
+    }
+
+
 def _differ_elsewhere(
-    kind: str, walk: CopyWalk, counted: Collection[str], changes: Sequence[TensorChange]
+    kind: str,
+    walk: CopyWalk,
+    counted: Collection[str],
+    changes: Sequence[TensorChange],
+    moved: Collection[str],
 ) -> list[RelationFinding]:
     """Return that values outside of the samples differ, if the samples alone would make it a copy.
 
-    Where an order, factors or a rotation were undone, stored values differ by that alone.
+    Where an order, factors or a rotation were undone, stored values differ by that alone, and so they do in
+    tensors that face one of another name, or their own in another order (`moved`).
     """
     if walk.kind is not None or kind not in ("copy", "precision-copy"):
         return []
@@ -183,7 +205,7 @@ def _differ_elsewhere(
         return []
     # Counted values may also differ by rounding; the walk takes that into account.
     differing = {walk.differs, *counted} if kind == "copy" else {walk.differs}
-    explained = {item.tensor for item in changes if item.what != "equal"}
+    explained = {*moved, *(item.tensor for item in changes if item.what != "equal")}
     names = sorted(name for name in differing if name is not None and name not in explained)
     if not names:
         return []
@@ -215,7 +237,7 @@ def _not_subtracted(
         return []
     held = [{entry.component for entry in model.architecture.tensors} for model in (candidate, base)]
     read = {item.component for item in changes}
-    names = [name for name in ("embedding", "head") if name in held[0] & held[1] and name not in read]
+    names = [name for name in _TOKEN_TABLES if name in held[0] & held[1] and name not in read]
     if not names:
         return []
     parts = tuple(say(f"component.{name}") for name in names)
