@@ -16,8 +16,9 @@ from modelkin.casework.lab import derive
 from modelkin.casework.lab.checkpoint import Checkpoint
 from modelkin.comparison.relation import Deltas
 from modelkin.comparison.relation.facing import FacingTensors
+from modelkin.comparison.relation.kinds import kind_of_values
 from modelkin.comparison.relation.measure import Block, measure
-from modelkin.comparison.relation.values import findings_of_values, kind_of_values
+from modelkin.comparison.relation.values import findings_of_values
 from modelkin.document.language import load_language
 from modelkin.options import Depth
 from modelkin.source import MemorySource

@@ -4,8 +4,10 @@
     Which tensors, rows and columns face each other, and their rows, read within the byte allowance.
 ``steps``, ``scales``, ``lattice``, ``spectrum``
     Pure arrays: resolution of formats, factors, levels of quantisers, directions of differences.
-``measure``, ``values``, ``shapes``
-    What became of one tensor; of all values; of the shape.
+``partners``
+    Whether factors that were undone are taken back by other tensors.
+``measure``, ``kinds``, ``values``, ``shapes``
+    What became of one tensor; what all are called together; what is said of all values; of the shape.
 ``stage``
     The order of these.
 ``counts``
@@ -13,10 +15,11 @@
 """
 
 from .counts import TensorCount, all_equal, count_tensors
+from .kinds import kind_of_values
 from .result import RelationFinding, TensorChange
 from .shapes import BARE, shape_findings
 from .stage import Deltas, deltas_at_most, read_deltas, wanted_deltas
-from .values import findings_of_values, kind_of_values, lost_in
+from .values import findings_of_values, lost_in
 
 __all__ = [
     "BARE",

@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import statistics
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
 from modelkin.architecture import Role
 from modelkin.message import Message, say
 
-from .measure import KEPT
-from .result import RelationFinding, Side, TensorChange, Word
+from .kinds import (
+    KINDS,
+    MATRIX_PARTS,
+    UNCHANGED,
+    is_made_up,
+    is_vector,
+    may_be_levels,
+    on_finer_levels,
+    rounded_to_levels,
+    thinned_and_changed,
+    too_small,
+)
+from .result import RelationFinding, Side, TensorChange
 from .turned import Turn
 
 Numbers = dict[str, float | int | str]
 
-_NEARLY_ALL = 0.8
-"""Share of changed matrices with one word that names the whole: small matrices may look otherwise."""
-_MOSTLY = 0.9
-"""Up to this share of quantised matrices the others tell what was done before the model was quantised."""
 _SAME_DIRECTION = 0.9
 """Cosine of directions of several layers that count as one. In 100 dimensions chance stays below 0.5."""
 _TWO_OF_FOUR = 0.99
@@ -27,113 +33,6 @@ _TWO_OF_FOUR = 0.99
 at random leaves it in 11 of 16."""
 _LOST_IN_STORING = 0.5
 """Changes smaller than this many steps are mostly not seen: half a step moves a number to the next."""
-_MADE_UP = 1.3
-"""Largest singular value of what quantising left, over that of random signs, in the median of all matrices,
-above which it was not quantising alone. GPTQ on correlated inputs leaves 1.0 to 1.24; fine-tunes and adapters
-that were put on 4-bit levels leave 1.4 to 2.5."""
-MATRIX_PARTS = ("attention", "mlp", "experts", "router", "embedding", "head", "positions", "other")
-_KINDS: dict[Word, str] = {
-    "quantised": "quantised-copy",
-    "sparse": "sparse-copy",
-    "low-rank": "low-rank",
-    "noise": "noise",
-}
-"""What became of nearly all matrices that changed -> kind."""
-_COPIES = ("copy", "precision-copy", "quantised-copy", "sparse-copy")
-_UNCHANGED = ("equal", "rounded", "rescaled", "mixed", "turned")
-
-
-def kind_of_values(changes: Sequence[TensorChange]) -> str:
-    """Name what became of the values of the matrices that have a counterpart; ``unknown`` if nothing fits."""
-    kind = _kind_of_values(changes)
-    # What computes something else is no copy, and no kind has a name for factors or single values.
-    altered = kind in _COPIES and any(item.what in ("scaled", "edited") for item in changes)
-    return "unknown" if altered else kind
-
-
-def _kind_of_values(changes: Sequence[TensorChange]) -> str:
-    matrices = [
-        item
-        for item in changes
-        if item.rank_most is not None or item.what not in ("trained", "changed", "unlike")
-    ]
-    matrices = [item for item in matrices if item.component in MATRIX_PARTS and not _is_vector(item)]
-    changed = [item for item in matrices if item.what not in (*_UNCHANGED, "scaled", "unlike")]
-    if not changed:
-        return _unchanged(changes, matrices)
-    small = _too_small(changed)
-    changed = [item for item in changed if item not in small]
-    words = Counter(item.what for item in changed)
-    coded, thinned = _coded(changed), _thinned(changed)
-    if len(coded) <= _MOSTLY * len(changed):
-        # Levels alone tell how the model was stored, not what was done before.
-        changed = [item for item in changed if item.what != "quantised"]
-        words = Counter(item.what for item in changed)
-        if _is_made_up(coded) and words["low-rank"] > words["trained"]:
-            return "unknown"  # training that hardly rises above levels has few directions that do
-    elif _trained_beside(changed, coded):
-        return "fine-tune"
-    elif _is_made_up(coded):
-        return "unknown"  # of a quantiser that makes up for its errors, and of training before it
-    if len(thinned) >= _NEARLY_ALL * len(changed) or (thinned and _trained_beside(changed, thinned)):
-        return "fine-tune" if _trained_beside(changed, thinned) else "unknown"
-    for word, kind in _KINDS.items():
-        # Small matrices say little about directions, so a few may look different.
-        if words[word] >= _NEARLY_ALL * len(changed):
-            return kind
-    # Models begun from the same random numbers still have some matrices that changed little enough.
-    beyond = sum(item.what == "changed" and not _is_vector(item) for item in changes)
-    return "fine-tune" if words["trained"] > beyond else "unknown"
-
-
-def _coded(changed: Sequence[TensorChange]) -> list[TensorChange]:
-    return [item for item in changed if item.what == "quantised"]
-
-
-def _thinned(changed: Sequence[TensorChange]) -> list[TensorChange]:
-    """Return what has zeros, and other numbers that changed too."""
-    return [item for item in changed if item.what == "sparse" and (item.kept_equal or 0.0) < KEPT]
-
-
-def _trained_beside(changed: Sequence[TensorChange], treated: Sequence[TensorChange]) -> bool:
-    """Say whether matrices of other roles were trained: levels or zeros came after that."""
-    roles = {item.role for item in treated}
-    others = [item for item in changed if item.role not in roles]
-    return sum(item.what == "trained" for item in others) > len(others) / 2
-
-
-def _is_made_up(coded: Sequence[TensorChange]) -> bool:
-    """Say whether what levels left has more structure than rounding to them leaves."""
-    over = [item.over_chance for item in coded if item.over_chance is not None]
-    return bool(over) and statistics.median(over) > _MADE_UP
-
-
-def _too_small(changed: Sequence[TensorChange]) -> list[TensorChange]:
-    """Return matrices in which fewer directions can be counted than the change of most others has."""
-    ranks = [item.rank for item in changed if item.what == "low-rank" and item.rank is not None]
-    if not ranks:
-        return []
-    usual = statistics.mode(ranks)
-    small = [
-        item
-        for item in changed
-        if item.what not in ("low-rank", "quantised") and (item.rank_most or usual) < usual
-    ]
-    return small if len(small) <= len(ranks) else []
-
-
-def _unchanged(changes: Sequence[TensorChange], matrices: Sequence[TensorChange]) -> str:
-    if not matrices or any(item.what == "unlike" and not _is_vector(item) for item in changes):
-        return "unknown"  # what the others are says nothing about the whole
-    vectors = [item.what for item in changes if _is_vector(item)]
-    factors = any(item.what in ("rescaled", "mixed", "turned", "scaled") for item in matrices)
-    if "changed" in vectors and not factors:
-        return "fine-tune"  # only gains and biases were trained
-    return "precision-copy" if any(item.what == "rounded" for item in matrices) else "copy"
-
-
-def _is_vector(item: TensorChange) -> bool:
-    return item.component == "norms" or item.role.endswith("_bias")
 
 
 def findings_of_values(
@@ -155,12 +54,12 @@ def findings_of_values(
     found: list[RelationFinding] = []
     by_word: dict[str, list[TensorChange]] = {}
     for item in changes:
-        if item.component in MATRIX_PARTS and not _is_vector(item):
+        if item.component in MATRIX_PARTS and not is_vector(item):
             by_word.setdefault(item.what, []).append(item)
-    if same := [item for item in changes if kind in ("copy", "precision-copy") and item.what in _UNCHANGED]:
+    if same := [item for item in changes if kind in ("copy", "precision-copy") and item.what in UNCHANGED]:
         found.append(_finding(kind, {"tensors": len(same)}, n=len(same)))
     found += _equal_otherwise(changes, by_word)
-    if first := [item for item in changes if item.refitted and item.what in _KINDS]:
+    if first := [item for item in changes if item.refitted and item.what in KINDS]:
         found.append(_finding("rescaled-first", {"tensors": len(first)}, n=len(first), parts=_parts(first)))
     if any(item.reordered for item in changes):
         found.append(_finding("reordered", {"tensors": sum(item.reordered for item in changes)}))
@@ -169,13 +68,16 @@ def findings_of_values(
         found.append(_finding("turned", known, n=turn.n_rows, error=turn.error))
     found += _levels(kind, changes)
     found += _with_zeros(by_word.get("sparse", ()))
-    if kind == "noise":
-        found.append(_noise(by_word["noise"]))
+    found += _zeroed(changes)
+    found += _like_noise(kind, changes, by_word.get("noise", ()))
     if kind == "low-rank":
         found += _low_rank(by_word["low-rank"], directions)
-        found += _not_counted(_too_small([item for item in changes if item.what not in _UNCHANGED]))
+        found += _trained_as_well(by_word)
+        found += _not_counted(too_small([item for item in changes if item.what not in UNCHANGED]))
     if kind == "fine-tune":
         found += _trained(changes, by_word)
+    if kind == "unknown":
+        found += _changed_otherwise(by_word)
     found += _frozen(changes)
     return found
 
@@ -199,8 +101,8 @@ def _levels(kind: str, changes: Sequence[TensorChange]) -> Iterable[RelationFind
         numbers=numbers,
         cannot_tell=say(f"cannot.{name}"),
     )
-    quantised = _coded(changes)
-    if quantised and kind != "quantised-copy" and _is_made_up(quantised):
+    quantised = rounded_to_levels(changes)
+    if quantised and kind != "quantised-copy" and is_made_up(quantised):
         over = statistics.median(item.over_chance or 0.0 for item in quantised)
         made: Numbers = {"over_chance": over, "tensors": len(quantised)}
         yield _finding("levels-made-up", made, n=len(quantised), over=over)
@@ -214,11 +116,32 @@ def lost_in(changes: Sequence[TensorChange]) -> Side | None:
 
 def _with_zeros(sparse: Sequence[TensorChange]) -> Iterable[RelationFinding]:
     """Say where zeros are, apart for what else became of the other numbers."""
-    thinned = _thinned(sparse)
+    thinned = thinned_and_changed(sparse)
     if kept := [item for item in sparse if item not in thinned]:
         yield _sparse(kept)
     if thinned:
         yield _zeros(thinned)
+
+
+def _zeroed(changes: Sequence[TensorChange]) -> Iterable[RelationFinding]:
+    """Say which matrices hold nothing but zeros on one side."""
+    matrices = [item for item in changes if not is_vector(item)]
+    for code, found in (
+        ("zeroed", [item for item in matrices if item.zeros == 1.0 > item.base_zeros]),
+        ("zeroed-base", [item for item in matrices if item.base_zeros == 1.0 > item.zeros]),
+    ):
+        if found:
+            layers = _runs(sorted({item.layer for item in found if item.layer is not None}))
+            yield RelationFinding(
+                kind="zeroed",
+                what=say(f"found.{code}", n=len(found), parts=_parts(found), layers=layers or "-"),
+                numbers={
+                    "tensors": len(found),
+                    "layers": layers,
+                    "side": "base" if code == "zeroed-base" else "candidate",
+                },
+                cannot_tell=say("cannot.zeroed"),
+            )
 
 
 def _sparse(sparse: Sequence[TensorChange]) -> RelationFinding:
@@ -248,8 +171,13 @@ def _zeros(thinned: Sequence[TensorChange]) -> RelationFinding:
         _zeros_of(item, "base" if side == "candidate" else "candidate") for item in thinned
     )
     kept = statistics.fmean(item.kept_equal or 0.0 for item in thinned)
+    fours = [item.two_of_four for item in thinned if item.two_of_four is not None]
     numbers: Numbers = {"zeros": zeros, "kept_equal": kept, "tensors": len(thinned), "side": side}
-    code = "zeros-base" if side == "base" else "zeros"
+    name = "zeros"
+    if fours:
+        numbers["two_of_four"] = statistics.fmean(fours)
+        name = "zeros-two-of-four" if min(fours) >= _TWO_OF_FOUR else name
+    code = f"{name}-base" if side == "base" else name
     return RelationFinding(
         kind="zeros",
         what=say(f"found.{code}", n=len(thinned), zeros=zeros, other=other, kept=kept),
@@ -282,6 +210,24 @@ def _edited(edited: Sequence[TensorChange]) -> RelationFinding:
     return _finding(
         "edited", numbers, n=len(edited), values=values, compared=compared, share=values / compared
     )
+
+
+def _like_noise(
+    kind: str, changes: Sequence[TensorChange], noisy: Sequence[TensorChange]
+) -> Iterable[RelationFinding]:
+    """Say what looks like noise, if it can be told from levels that are as fine as the number format."""
+    if kind == "noise":
+        yield _noise(noisy)
+    elif kind == "quantised-copy" and (finer := on_finer_levels(changes)):
+        yield _finding("levels-not-resolved", {"tensors": len(finer)}, n=len(finer), parts=_parts(finer))
+    elif (
+        kind == "unknown"
+        and 2 * len(noisy) > len(changes) - sum(item.what in UNCHANGED for item in changes)
+        and may_be_levels(changes)
+    ):
+        steps = statistics.median(item.change_in_steps for item in noisy)
+        numbers: Numbers = {"change_in_steps": steps, "tensors": len(noisy)}
+        yield _finding("noise-or-levels", numbers, n=len(noisy), steps=steps)
 
 
 def _noise(noisy: Sequence[TensorChange]) -> RelationFinding:
@@ -323,6 +269,28 @@ def _low_rank(adapted: Sequence[TensorChange], directions: float | None) -> Iter
         yield _finding("common-direction", {"cosine": directions, "tensors": len(adapted)}, cosine=directions)
 
 
+def _trained_as_well(by_word: dict[str, list[TensorChange]]) -> Iterable[RelationFinding]:
+    """Say which other parts changed in more directions than few, beside a change of low rank."""
+    roles = {item.role for item in by_word["low-rank"]}
+    beside = [item for item in by_word.get("trained", ()) if item.role not in roles]
+    if beside:
+        size = statistics.median(item.relative_change for item in beside)
+        numbers: Numbers = {
+            "relative_change": size,
+            "tensors": len(beside),
+            "modules": ", ".join(sorted({item.role for item in beside})),
+        }
+        yield _finding("trained-beside", numbers, n=len(beside), parts=_parts(beside), size=size)
+
+
+def _changed_otherwise(by_word: dict[str, list[TensorChange]]) -> Iterable[RelationFinding]:
+    """Say which matrices changed in a way that has no name."""
+    if changed := by_word.get("changed"):
+        size = statistics.median(item.relative_change for item in changed)
+        numbers: Numbers = {"relative_change": size, "tensors": len(changed)}
+        yield _finding("changed", numbers, n=len(changed), parts=_parts(changed), size=size)
+
+
 def _not_counted(small: Sequence[TensorChange]) -> Iterable[RelationFinding]:
     """Say which matrices did not count, since too few of their directions can be counted."""
     if small:
@@ -336,7 +304,7 @@ def _trained(
     changes: Sequence[TensorChange], by_word: dict[str, list[TensorChange]]
 ) -> Iterable[RelationFinding]:
     trained = by_word.get("trained") or [
-        item for item in changes if item.what == "changed" and _is_vector(item)
+        item for item in changes if item.what == "changed" and is_vector(item)
     ]
     size = statistics.median(item.relative_change for item in trained)
     over = [item.over_chance for item in trained if item.over_chance is not None]
