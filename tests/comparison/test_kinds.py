@@ -28,15 +28,11 @@ NOW = {
     "mixtral-16: new-embeddings",
     "llama-deep: more-tokens",
 }
-MISTAKEN = {"mixtral-16: int8, bf16"}
-"""Called noise: a line of 24 values holds too few levels of int8 to be told from it once rounded to BF16. It
-counts as wrong in docs/relations.md."""
 ROWS = marked(
     [
         row
         for row in kind_rows()
         if row.after not in ("permuted", "rotated") and row.kind not in ("depth-change", "width-change")
-        if row.name not in MISTAKEN
     ],
     lambda row: row.name in sorted(NOW)[::2],
     more=lambda row: row.name in NOW,

@@ -85,8 +85,8 @@ def test_levels_that_the_format_hides_everywhere_are_neither_noise_nor_levels(na
     assert not kinds(relation) & {"noise", "on-levels", "quantised-copy"}
 
 
-@pytest.mark.parametrize("size", [0.01, 0.02])
-def test_noise_above_the_steps_of_the_format_is_noise_still(size):
+@pytest.mark.parametrize("size", [0.004, 0.01, 0.02])
+def test_noise_of_another_size_than_levels_leave_is_noise_still(size):
     base = zoo_model("base")
     noisy = derive.add_noise(base, size=size, rng=np.random.default_rng(3))
     assert compared(noisy, base).kind == "noise"

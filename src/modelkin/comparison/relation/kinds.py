@@ -23,8 +23,12 @@ rounding to such levels: those of small groups are as close together as the step
 _UNRESOLVED = 1.15
 """Steps of the number format, up to which rounding to levels leaves no trace of them: a step is a quarter of
 a level then (over the square root of twelve), as `find_lattice` asks for at most."""
-_LEAST_ROUNDED = 0.003
-"""Size of what rounding to levels of 8 bits leaves, relative to the weights: 0.004 in groups of 8."""
+_COARSEST = 2.0**-7
+"""Steps of BF16, relative to numbers, at most: larger ones are those of a rotation that was undone, where
+levels are found as the numbers are stored."""
+_LEAST_ROUNDED = 0.0045
+"""Size of what rounding to levels of 8 bits leaves, relative to the weights: 0.005 in groups of 16, the
+smallest in which so many levels are searched for."""
 MATRIX_PARTS = ("attention", "mlp", "experts", "router", "embedding", "head", "positions", "other")
 KINDS: dict[Word, str] = {
     "quantised": "quantised-copy",
@@ -102,10 +106,11 @@ def may_be_levels(changes: Sequence[TensorChange]) -> bool:
     noisy = [item for item in changes if item.what == "noise" and not is_vector(item)]
     if not noisy:
         return False
-    steps = statistics.median(item.change_in_steps for item in noisy)
-    return (
-        steps <= _UNRESOLVED and statistics.median(item.relative_change for item in noisy) >= _LEAST_ROUNDED
+    steps, size, resolution = (
+        statistics.median(getattr(item, name) for item in noisy)
+        for name in ("change_in_steps", "relative_change", "resolution")
     )
+    return bool(steps <= _UNRESOLVED and size >= _LEAST_ROUNDED and resolution <= _COARSEST)
 
 
 def thinned_and_changed(changed: Sequence[TensorChange]) -> list[TensorChange]:

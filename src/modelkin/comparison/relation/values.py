@@ -220,11 +220,10 @@ def _like_noise(
         yield _noise(noisy)
     elif kind == "quantised-copy" and (finer := on_finer_levels(changes)):
         yield _finding("levels-not-resolved", {"tensors": len(finer)}, n=len(finer), parts=_parts(finer))
-    elif (
-        kind == "unknown"
-        and 2 * len(noisy) > len(changes) - sum(item.what in UNCHANGED for item in changes)
-        and may_be_levels(changes)
-    ):
+    elif kind == "unknown" and may_be_levels(changes):
+        others = [item for item in changes if item.what not in (*UNCHANGED, "noise") and not is_vector(item)]
+        if len(others) >= len(noisy):
+            return
         steps = statistics.median(item.change_in_steps for item in noisy)
         numbers: Numbers = {"change_in_steps": steps, "tensors": len(noisy)}
         yield _finding("noise-or-levels", numbers, n=len(noisy), steps=steps)
