@@ -112,3 +112,13 @@ def test_a_copy_in_another_precision_is_one_still(dtype):
     )
     found = compared(fine, fine, (dtype, "F32"))
     assert found.kind == "precision-copy"
+
+
+def test_an_edit_of_one_step_does_not_hide_the_others():
+    base = zoo_model("base")
+    values = base.tensors[NAME].copy()
+    twenty(values)
+    values[5, 5] *= np.float32(1 + 2**-7)
+    found = compared(base.with_tensors({NAME: values}), base, ("BF16", "BF16"))
+    (edited,) = [item for item in found.findings if item.kind == "edited"]
+    assert edited.numbers["values"] == 20

@@ -310,7 +310,7 @@ class _Measured:
         if not 0 < np.count_nonzero(moved) <= max(1.0, most * moved.size):
             return False
         held = self.difference[~moved]
-        if self.formats[0] == self.formats[1] and held.any():
+        if self.formats[0] == self.formats[1] and 10 * np.count_nonzero(held) > np.count_nonzero(moved):
             return False
         return float(np.median(self.difference[moved] / self.steps[moved])) >= _MANY_STEPS
 
