@@ -16,7 +16,7 @@ import modelkin as mk
 from modelkin.casework.lab import derive, load_zoo
 from modelkin.casework.lab.checkpoint import Checkpoint
 from modelkin.comparison.methods import Tested, axis
-from modelkin.comparison.verdict import Conclusion
+from modelkin.comparison.verdict import Conclusion, _components
 from modelkin.source import MemorySource
 from modelkin.stats import AxisOptions, NotTestable, axis_test
 
@@ -232,6 +232,7 @@ def test_adapters_between_public_random_matrices_are_told_as_a_common_start(
 
     with monkeypatch.context() as patch:
         patch.setattr(axis, "common_up_to_sign", lambda *_, **__: None)
+        patch.setattr(_components, "without_opposed", lambda found, *_: found)  # gates may show it, too
         assert judged().components["mlp"].conclusion.related  # the trap is there
     verdict = judged()
     assert verdict.conclusion is Conclusion.NO_EVIDENCE

@@ -25,6 +25,9 @@ _FEWEST_UNITS = 8
 _EVERYWHERE_Z = 3.0
 """z from which all layers together agree with layers that they do not face, or scatter; see `compare`'s own
 guard."""
+_ACROSS_ALONE_Z = 9.0
+"""The same for layers across if one model shows nothing: strangers with public adapters have 15 to 37 then, and
+a copy whose two sides have adapters 3.6."""
 _MOST_SHARE = 3.0
 """What public numbers up to signs explain, as a multiple of the largest |z| between layers of one model.
 Strangers with such numbers pass two times that, and none three times."""
@@ -329,10 +332,14 @@ def _begun_alike(candidate: FingerprintRows, base: FingerprintRows, kind: Kind) 
 
     Products of public matrices that adapters have added to every layer agree up to a sign, of each unit or of
     a layer as a whole. Then z scatters more than chance has it, within each model and across. That explains
-    everything but a z far beyond those within the models, as copies have it.
+    everything but a z far beyond those within the models, as copies have it. Of few layers, those of one model
+    may happen to scatter little; then those across must do so all the more.
     """
     inside = candidate.repeats(kind), base.repeats(kind)
-    if not any(min(map(measure, inside)) > _EVERYWHERE_Z for measure in (joint_z, _scatter)):
+    scattered = sorted(map(_scatter, inside))
+    is_scattered = scattered[0] > 0.0 and scattered[1] > _EVERYWHERE_Z
+    least = _EVERYWHERE_Z if scattered[0] > _EVERYWHERE_Z else _ACROSS_ALONE_Z
+    if not is_scattered and min(map(joint_z, inside)) <= _EVERYWHERE_Z:
         return False  # as in nearly all models
     pairs = [
         (pair.z, candidate.made.slots[first].layer == base.made.slots[second].layer)
@@ -340,11 +347,11 @@ def _begun_alike(candidate: FingerprintRows, base: FingerprintRows, kind: Kind) 
         for second in base.layers(kind)
         if (pair := _paired(candidate.rows(first), base.rows(second))) is not None
     ]
-    groups = *inside, [z for z, is_facing in pairs if not is_facing]
-    if min(map(joint_z, groups)) > _EVERYWHERE_Z:
+    across = [z for z, is_facing in pairs if not is_facing]
+    if min(map(joint_z, (*inside, across))) > _EVERYWHERE_Z:
         return True
     is_explained = _largest([z for z, _ in pairs]) <= _MOST_SHARE * max(map(_largest, inside))
-    return is_explained and min(map(_scatter, groups)) > _EVERYWHERE_Z
+    return is_explained and is_scattered and _scatter(across) > least
 
 
 def _scatter(scores: Sequence[float]) -> float:
