@@ -26,8 +26,8 @@ _EVERYWHERE_Z = 3.0
 """z from which all layers together agree with layers that they do not face, or scatter; see `compare`'s own
 guard."""
 _ACROSS_ALONE_Z = 9.0
-"""The same for layers across if one model shows nothing: strangers with public adapters have 15 to 37 then, and
-a copy whose two sides have adapters 3.6."""
+"""The same for layers across if one model shows nothing: strangers with public adapters have 15 to 37 then,
+and a copy whose two sides have adapters 3.6."""
 _MOST_SHARE = 3.0
 """What public numbers up to signs explain, as a multiple of the largest |z| between layers of one model.
 Strangers with such numbers pass two times that, and none three times."""
@@ -332,8 +332,8 @@ def _begun_alike(candidate: FingerprintRows, base: FingerprintRows, kind: Kind) 
 
     Products of public matrices that adapters have added to every layer agree up to a sign, of each unit or of
     a layer as a whole. Then z scatters more than chance has it, within each model and across. That explains
-    everything but a z far beyond those within the models, as copies have it. Of few layers, those of one model
-    may happen to scatter little; then those across must do so all the more.
+    everything but a z far beyond those within the models, as copies have it. Of few layers, those of one
+    model may happen to scatter little; then those across must do so all the more.
     """
     inside = candidate.repeats(kind), base.repeats(kind)
     scattered = sorted(map(_scatter, inside))
