@@ -187,10 +187,16 @@ def test_rows_that_are_all_in_place_are_not_searched_for(monkeypatch):
 
 
 def test_steps_are_those_of_numbers_taken_apart():
-    values = np.array([0.0, -0.0, 1e-40, 2.0**-126, 1.0, -1.5, 0.75, 3e38, np.inf], np.float32)
+    values = np.array([2.0**-126, 1.0, -1.5, 0.75, 3e38, np.inf], np.float32)
     for dtype, digits in (("BF16", 8), ("F32", 24)):
         apart = np.ldexp(np.float32(1.0), np.frexp(values)[1] - digits)
         assert np.array_equal(stored_steps(values, dtype), apart.astype(np.float32))
+
+
+def test_steps_are_smallest_at_zero():
+    values = np.array([0.0, -0.0, 1e-40, 2.0**-126], np.float32)
+    for dtype, least in (("BF16", 2.0**-133), ("F32", 2.0**-149), ("F16", 2.0**-24), ("F8_E4M3", 2.0**-9)):
+        assert stored_steps(values, dtype).tolist() == [least] * 4
 
 
 @pytest.mark.parametrize(("noise", "rank"), [(1.2, 4), (1.9, None)])
@@ -218,7 +224,7 @@ def changed(candidate: np.ndarray, base: np.ndarray) -> str:
     return found.what
 
 
-@pytest.mark.parametrize(("share", "what"), [(0.01, "changed"), (0.04, "sparse"), (0.25, "sparse")])
+@pytest.mark.parametrize(("share", "what"), [(0.01, "edited"), (0.04, "sparse"), (0.25, "sparse")])
 def test_more_zeros_than_levels_leave_are_sparse(weights, share, what):
     kept = np.random.default_rng(7).random(weights.shape) >= share
     assert changed(weights * kept, weights) == what

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from tests.comparison.disguises import zoo_model
+from tests.support import LlamaShape, llama_config, llama_tensors
 from tests.support.amount import every
 
 import modelkin as mk
@@ -83,6 +84,16 @@ def test_levels_that_the_format_hides_everywhere_are_neither_noise_nor_levels(na
     assert relation.kind == "unknown"
     assert float(numbers(relation, "noise-or-levels")["change_in_steps"]) < 1
     assert not kinds(relation) & {"noise", "on-levels", "quantised-copy"}
+
+
+def test_the_format_hides_levels_in_wide_weights_too():
+    """Zeros, which levels leave, have the smallest steps: they made all others look small beside them."""
+    shape = LlamaShape(hidden=1024, mlp=1536, layers=2, heads=16, kv_heads=4, vocab=256)
+    base = Checkpoint(config=llama_config(shape), tensors=llama_tensors(shape, seed=6), tokenizer=None)
+    relation = compared(on_levels(base, 8, 16, symmetric=True), base)
+    assert relation.kind == "unknown"
+    assert float(numbers(relation, "noise-or-levels")["change_in_steps"]) > 0.5
+    assert "noise" not in kinds(relation)
 
 
 @pytest.mark.parametrize("size", [0.004, 0.01, 0.02])
