@@ -1,5 +1,7 @@
 """Rows of kinds on which no threshold was chosen: other bases and families, seeds, strengths and tools.
 
+But for one: noise of 0.4 % was called neither noise nor levels, and the least size of these was raised since.
+
 The quantisers here are separate implementations, as tools of different authors are; weights of width 4,096
 are drawn (`tests.scale.lifelike`), since no model of the zoo is as wide.
 """
