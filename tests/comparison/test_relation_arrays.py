@@ -120,6 +120,12 @@ def test_plain_weights_lie_on_no_levels(dtype):
     assert find_lattice(stored, lambda some: stored_steps(some, dtype)) is None
 
 
+@pytest.mark.parametrize("border", [0.02, 0.032])
+def test_plain_weights_with_zeros_lie_on_no_levels(weights, border):
+    made = np.where(np.abs(weights) < border, 0, weights).astype(np.float32)
+    assert find_lattice(made, lambda some: stored_steps(some, "BF16")) is None
+
+
 def test_values_of_a_coarse_format_stay_so_in_a_finer_one(weights):
     assert effective_format(weights, "F32") == "BF16"
     assert effective_format(weights, "BF16") == "BF16"

@@ -243,7 +243,9 @@ def _table(numbers: Floats) -> tuple[int, Levels] | None:
         return None
     count = len(np.unique(numbers))
     fewest, most = _TABLE_VALUES
-    if 2 * count > len(numbers) or not fewest <= count <= most:
+    # Zeros that were set are one value, and leave few others.
+    n_held = np.count_nonzero(numbers)
+    if 2 * (count - (n_held < len(numbers))) > n_held or not fewest <= count <= most:
         return None
     return max(2, math.ceil(math.log2(count))), "table"
 
