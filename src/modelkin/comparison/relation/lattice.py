@@ -16,7 +16,7 @@ Floats = npt.NDArray[np.float32]
 Doubles = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.intp]
 Steps = Callable[[Floats], Floats]
-Levels = Literal["symmetric", "asymmetric", "table", "float"]
+Levels = Literal["ternary", "symmetric", "asymmetric", "table", "float"]
 
 _SMALLEST_GROUP, _LARGEST_GROUP = 8, 2048
 """Group sizes in which numbers of a line may share levels, besides a whole line; no tool uses others."""
@@ -81,8 +81,8 @@ class Lattice:
     group: int
     """Neighbours in a line that share their levels; the length of the line if all do."""
     levels: Levels
-    """``symmetric``: as many below zero as above. ``table``: few values that are not evenly spaced.
-    ``float``: those of an 8-bit float times a scale."""
+    """``ternary``: zero and one on either side. ``symmetric``: as many below zero as above. ``table``: few
+    values that are not evenly spaced. ``float``: those of an 8-bit float times a scale."""
     share: float
     """Share of the examined groups that lie on such levels."""
     digits: int = 0
@@ -101,8 +101,40 @@ def find_lattice(values: Floats, steps: Steps) -> Lattice | None:
         rounded again for storage are off by half of it.
     """
     lines = _LineGroups(values)
-    # Two groups together have few values too: evenly spaced levels are searched for first.
-    return _found(lines, steps, tables=False) or _found(lines, steps, tables=True) or _scaled_floats(lines)
+    # Two groups together have few values too: the fewest levels come first, then evenly spaced ones.
+    return (
+        _ternary(lines)
+        or _found(lines, steps, tables=False)
+        or _found(lines, steps, tables=True)
+        or _scaled_floats(lines)
+    )
+
+
+def _ternary(lines: _LineGroups) -> Lattice | None:
+    """Find groups of which every number is zero or one of two that are opposite."""
+    if not lines.has_zeros:
+        return None
+    for size in group_sizes(lines.values.shape[1]):
+        groups = lines.groups(size)
+        missed = 0
+        for numbers in groups:
+            missed += not _is_ternary(numbers)
+            if len(groups) - missed < _NEARLY_ALL * len(groups):
+                break
+        else:
+            if groups:
+                share = 1 - missed / len(groups)
+                return Lattice(bits=2, group=size, levels="ternary", share=share)
+    return None
+
+
+def _is_ternary(numbers: Floats) -> bool:
+    sizes = np.abs(numbers)
+    top = sizes.max()
+    # All three are there: a mask and a constant have no spacing to speak of.
+    return bool(
+        np.all((sizes == 0) | (sizes == top)) and numbers.min() < 0 < numbers.max() and np.any(sizes == 0)
+    )
 
 
 def _scaled_floats(lines: _LineGroups) -> Lattice | None:
@@ -169,7 +201,7 @@ def level_steps(values: Floats, lattice: Lattice) -> Floats:
     found = np.empty_like(values)
     for start in range(0, values.shape[1], lattice.group):
         block = values[:, start : start + lattice.group]
-        if lattice.levels == "symmetric":
+        if lattice.levels in ("symmetric", "ternary"):
             reach = np.abs(block).max(axis=1) / max(1.0, 2.0 ** (lattice.bits - 1) - 1)
         else:
             reach = (block.max(axis=1) - block.min(axis=1)) / (2.0**lattice.bits - 1)
@@ -186,6 +218,11 @@ class _LineGroups:
         self.values = values
         self._zeros = int(np.count_nonzero(values == 0))
         self._chosen: dict[int, list[Floats]] = {}
+
+    @property
+    def has_zeros(self) -> bool:
+        """Whether any number is zero."""
+        return self._zeros > 0
 
     def groups(self, size: int) -> list[Floats]:
         """Return groups that are spread over the matrix and hold more than zeros."""

@@ -17,6 +17,7 @@ from .result import Side, TensorChange, Word
 from .scales import mixed_in_heads, with_factors
 from .spectrum import Spectrum, spectrum
 from .steps import effective_format, stored_steps
+from .ternary import follows
 
 Floats = npt.NDArray[np.float32]
 Places = npt.NDArray[np.intp]
@@ -201,24 +202,16 @@ class _Measured:
         if how is not None and self._is_rounded(theirs, slack=_REFITTED):
             return how
         self.lattice, levels, side = self._levels()
-        steps = self.steps
-        if levels is not None:
-            coarse = np.maximum(steps, levels)
-            if root_mean_square(self._apart(theirs)) >= _AS_ROUNDED * root_mean_square(coarse) / math.sqrt(
-                12
-            ):
-                steps = coarse
-                if _share(self._apart(theirs) <= _CODE_STEP * steps) >= _ON_CODE:
-                    self.lost_in = side
-                    self.spectrum = spectrum(self.mine - theirs, steps, seed=self.seed)
-                    return "quantised"
+        word, steps = self._word_on_levels(theirs, levels, side)
+        if word is not None:
+            return word
         if side == "base":
             self.lattice = None  # what was done to a model on levels is told without them
         if how is None:
             fitted, better = self._refitted()
             if better is not None:
                 return self._word_of(fitted, better)
-        if how is None and self._is_thinned():
+        if how is None and not self._is_on_three() and self._is_thinned():
             # What became of the rest cannot be told from what makes up for zeros.
             self.lost_in = self.thinned
             return "sparse"
@@ -231,6 +224,35 @@ class _Measured:
                 return "edited"
             return "noise" if size <= _MOST_NOISE and not self._is_equal_beside() else "changed"
         return "trained" if size <= _MOST_TRAINED else "changed"
+
+    def _word_on_levels(
+        self, theirs: Floats, levels: Floats | None, side: Side | None
+    ) -> tuple[Word | None, Floats]:
+        """Name a change that rounding to levels explains, and return the steps of what is left to explain."""
+        ternary = self._is_on_three()
+        if levels is None or (ternary and side == "candidate" and self._is_ternary(theirs)):
+            return None, self.steps  # of two that are on so few levels, neither is the other one rounded
+        steps = np.maximum(self.steps, levels)
+        if root_mean_square(self._apart(theirs)) < _AS_ROUNDED * root_mean_square(steps) / math.sqrt(12):
+            return None, self.steps
+        if ternary:
+            # Zero is one of the levels, and what they leave is as large as what training does.
+            self.lost_in = side
+            coarse, fine = (theirs, self.mine) if side == "base" else (self.mine, theirs)
+            return ("quantised" if follows(coarse, fine, levels) else "changed"), steps
+        if _share(self._apart(theirs) <= _CODE_STEP * steps) >= _ON_CODE:
+            self.lost_in = side
+            self.spectrum = spectrum(self.mine - theirs, steps, seed=self.seed)
+            return "quantised", steps
+        return None, steps
+
+    def _is_on_three(self) -> bool:
+        """Say whether one side is on three levels, one of which is zero: its zeros were not set."""
+        return self.lattice is not None and self.lattice.levels == "ternary"
+
+    def _is_ternary(self, theirs: Floats) -> bool:
+        found, _ = self._levels_of(theirs, self.formats[1])
+        return found is not None and found.levels == "ternary"
 
     def _relative(self, theirs: Floats) -> float:
         """Return the size of the change over that of the base, which is as stored or has factors undone."""

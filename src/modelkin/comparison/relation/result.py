@@ -83,7 +83,7 @@ class TensorChange:
     none."""
     group: int | None
     levels: str | None
-    """``symmetric``, ``asymmetric``, ``table`` or ``float``."""
+    """``ternary``, ``symmetric``, ``asymmetric``, ``table`` or ``float``."""
     reordered: bool
     """Whether rows or columns were first put into the base's order."""
     refitted: bool

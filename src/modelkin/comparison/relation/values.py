@@ -94,7 +94,9 @@ def _levels(kind: str, changes: Sequence[TensorChange]) -> Iterable[RelationFind
     side = lost_in(coded) or "candidate"
     numbers: Numbers = {"bits": bits, "group": group, "levels": levels, "tensors": len(coded), "side": side}
     name = "quantised-copy" if kind == "quantised-copy" else "on-levels"
-    code = f"{name}-base" if side == "base" else name
+    # Numbers beyond the outer of three levels may be further off than one.
+    told = "quantised-copy-ternary" if (name, levels) == ("quantised-copy", "ternary") else name
+    code = f"{told}-base" if side == "base" else told
     yield RelationFinding(
         kind=name,
         what=say(f"found.{code}", n=len(coded), bits=bits, group=group, levels=say(f"levels.{levels}")),
