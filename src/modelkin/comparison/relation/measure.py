@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from modelkin.stats import root_mean_square
 
+from .directed import beside_a_direction
 from .facing import FacingTensors
 from .lattice import Lattice, find_lattice, level_steps
 from .result import Side, TensorChange, Word
@@ -215,7 +216,10 @@ class _Measured:
             # What became of the rest cannot be told from what makes up for zeros.
             self.lost_in = self.thinned
             return "sparse"
-        self.spectrum = spectrum(self.mine - theirs, steps, seed=self.seed)
+        self.spectrum = found = spectrum(self.mine - theirs, steps, seed=self.seed)
+        # In small matrices, factors around one direction look like many of them.
+        if found.over_chance > _STRUCTURED and found.rank not in (1, 2) and how is None:
+            self._find_direction(steps)
         if self.spectrum.rank:
             return "low-rank"
         size = self._relative(theirs)
@@ -224,6 +228,14 @@ class _Measured:
                 return "edited"
             return "noise" if size <= _MOST_NOISE and not self._is_equal_beside() else "changed"
         return "trained" if size <= _MOST_TRAINED else "changed"
+
+    def _find_direction(self, steps: Floats) -> None:
+        """Undo factors of rows or columns that hide a change of one direction."""
+        for difference in beside_a_direction(self.mine, self.theirs):
+            found = spectrum(difference, steps, seed=self.seed)
+            if found.rank == 1:
+                self.spectrum, self.refitted = found, True
+                return
 
     def _word_on_levels(
         self, theirs: Floats, levels: Floats | None, side: Side | None
