@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -45,6 +46,8 @@ _COUNTS = 0.02
 """A smaller weight counts as none."""
 _COPIED = 1e-3
 """Squared distance, over that of the parents, below which a tensor is that of one parent."""
+APART = "merge-parents-equal-apart"
+"""Why a tensor has no weights: the parents are equal there, and the candidate is not like them."""
 # Squared distance, over that of the parents, within which an expert counts as made from an MLP: noise and
 # training moved it.
 _NEAR = 0.25
@@ -108,9 +111,12 @@ def judged_merge(
     tried = method_fits(fits, with_base=with_base)
     conclusion, method = _concluded(fits, weights, opposed, singles, tried, with_base=with_base, maps=maps)
     open_: Message | None = None
-    if conclusion == "not-a-merge":
-        open_ = _left_open(fits, weights, candidate, others[best], seed, with_base=with_base)
-        conclusion = conclusion if open_ is None else "undetermined"
+    if conclusion == "not-a-merge" or (conclusion == "merge" and _in_part(method, unfitted)):
+        open_ = _another_order(fits, unfitted, candidate, others[best], maps[best])
+    if conclusion == "not-a-merge" and open_ is None:
+        open_ = _left_open(fits, weights, seed, with_base=with_base)
+    if open_ is not None:
+        conclusion, method = "undetermined", None
     return result(
         conclusion=conclusion,
         method=method,
@@ -177,18 +183,43 @@ def _concluded(
     return "not-a-merge", None
 
 
-def _left_open(
+def _in_part(method: MergeMethod | None, unfitted: Sequence[MergeCell]) -> bool:
+    """Say whether a merge may rest on a part of the matrices, so that the others must be looked at.
+
+    Choices among differences are found where all parents differ from the base, and weights where parents
+    differ from each other.
+    """
+    return method in CHOOSING or any(
+        cell.reason is not None and cell.reason.code == APART for cell in unfitted
+    )
+
+
+def _another_order(
     fits: Sequence[CellFit],
-    weights: Sequence[MixtureShare],
+    unfitted: Sequence[MergeCell],
     candidate: Model,
     nearest: Model,
-    seed: int,
-    *,
-    with_base: bool,
+    layers: Mapping[int, int],
+) -> Message | None:
+    """Say what is in another order than in the nearest model; None if nothing is found to be."""
+    left = {
+        (cell.module, cell.layer): math.inf
+        for cell in unfitted
+        if cell.layer is not None and cell.reason is not None and cell.reason.code == APART
+    }
+    for fit in fits:
+        if fit.is_matrix and fit.cell.layer is not None:
+            left[fit.cell.module, fit.cell.layer] = fit.size
+    spaces = reordered_spaces(candidate, nearest, layers, left)
+    if not spaces:
+        return None
+    return say("merge-reordered", parts=tuple(say(f"merge-space-{name}") for name in spaces))
+
+
+def _left_open(
+    fits: Sequence[CellFit], weights: Sequence[MixtureShare], seed: int, *, with_base: bool
 ) -> Message | None:
     """Say why it may be a merge although no mixture reproduces it; None if nothing suggests one."""
-    if spaces := reordered_spaces(candidate, nearest):
-        return say("merge-reordered", parts=tuple(say(f"merge-space-{name}") for name in spaces))
     if not with_base or not is_even(fits):
         return None
     *parents, base = weights

@@ -12,8 +12,8 @@ from modelkin.lineage.merge_result import MergeCell, MixtureShare
 from modelkin.lineage.patterns import Arc, Sparse, fit_dropped, fit_elected, unchanged_share
 from modelkin.lineage.selections import fit_banded, fit_by_variance, fit_stock
 
-# Rounding leaves a few values unchanged by chance; a sparse merge leaves most.
-_LEAST_UNCHANGED = 0.02
+LEAST_UNCHANGED = 0.02
+"""Share of values that stayed as in the base. Rounding leaves a few by chance; a sparse merge leaves most."""
 _EVEN = 0.15
 """Of the median size, how far what is left may vary over most matrices. Noise varies by 0.03 and rounding to
 three bits by 0.09; what relatives of the zoo learned besides, by 0.27 and more."""
@@ -68,7 +68,9 @@ class CellFit:
 def sparse_fits(
     mine: Floats, parents: Sequence[Floats], base: Floats, scale: float, steps: Floats | None
 ) -> SparseFits | None:
-    """Explain a tensor by chosen differences from a base; None if the parents equal the base.
+    """Explain a tensor by chosen differences from a base; None if no value was changed by all parents.
+
+    Parents that equal the base here have no differences to choose: then only what is unchanged is told.
 
     Parameters
     ----------
@@ -80,10 +82,15 @@ def sparse_fits(
         Distance of neighbouring numbers that the candidate's format can hold, if that is known.
     """
     delta, tasks = mine - base, [parent - base for parent in parents]
-    unchanged = unchanged_share(delta, tasks)
+    moving = [task for task in tasks if task.any()]
+    unchanged = unchanged_share(delta, moving) if moving else None
     if unchanged is None:
         return None
-    sparse = unchanged >= _LEAST_UNCHANGED
+    if len(moving) < len(tasks):
+        return SparseFits(
+            unchanged=unchanged, dropped=None, elected=None, banded=None, varied=None, stock=None
+        )
+    sparse = unchanged >= LEAST_UNCHANGED
 
     def scaled(fit: Sparse | None) -> Sparse | None:
         return None if fit is None else replace(fit, left=fit.left / scale, size=fit.size / scale)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from modelkin.lineage.merge_measures import CellFit
+from modelkin.lineage.merge_measures import LEAST_UNCHANGED, CellFit
 from modelkin.lineage.merge_result import MergeMethod, MethodFit, MixtureShare
 from modelkin.lineage.patterns import PARALLEL, Sparse
 from modelkin.message import say
@@ -70,9 +70,9 @@ def _sparse(fits: Sequence[CellFit], *, with_base: bool) -> tuple[MethodFit, ...
         if not kept:
             found.append(MethodFit(method=name, left=None, reason=say("merge-nothing-unchanged")))
             continue
-        size = sum(item.size for item in kept)
+        left, size = _left_of_all(fits, attribute)
         details: tuple[tuple[str, float], ...] = (
-            ("predicted", 1.0 - sum(item.left for item in kept) / size if size > 0 else 0.0),
+            ("predicted", 1.0 - sum(left) / sum(size) if sum(size) > 0 else 0.0),
             ("density", float(np.median([np.mean(item.densities) for item in kept]))),
         )
         if attribute == "dropped":
@@ -91,10 +91,28 @@ def _sparse(fits: Sequence[CellFit], *, with_base: bool) -> tuple[MethodFit, ...
                 ("ratio", float(np.median(ratios))),
                 ("spread", float(np.std(ratios))),
             )
-        found.append(
-            MethodFit(method=name, left=float(np.mean([item.left for item in kept])), details=details)
-        )
+        found.append(MethodFit(method=name, left=float(np.mean(left)), details=details))
     return tuple(found)
+
+
+def _left_of_all(fits: Sequence[CellFit], attribute: str) -> tuple[list[float], list[float]]:
+    """Return what a method leaves of each matrix, and how far that is from the base.
+
+    A matrix in which hardly anything stayed as in the base is not predicted by such a method: it leaves what
+    the mixture leaves. Otherwise the matrices that it happens to fit would speak for those that it does not.
+    """
+    left, size = [], []
+    for fit in fits:
+        if fit.sparse is None or not fit.is_matrix:
+            continue
+        held: Sparse | None = getattr(fit.sparse, attribute)
+        if held is not None:
+            left.append(held.left)
+            size.append(held.size)
+        elif fit.sparse.unchanged < LEAST_UNCHANGED:
+            left.append(fit.left)
+            size.append(fit.single(-1))
+    return left, size
 
 
 def sparse_of(fits: Sequence[CellFit], attribute: str) -> list[Sparse]:
@@ -172,7 +190,9 @@ def _is_stock(fit: MethodFit, fits: Sequence[CellFit]) -> bool:
     details = dict(fit.details)
     if fit.left is None or details["predicted"] < _EXACTLY or details["spread"] < _VARIES:
         return False
-    matrices = [item for item in fits if item.is_matrix and item.sparse is not None]
+    matrices = [
+        item for item in fits if item.is_matrix and item.sparse is not None and item.sparse.stock is not None
+    ]
     fitted = sum(max(item.left, item.floor or 0.0) for item in matrices)
     own = sum(item.sparse.stock.left for item in matrices if item.sparse and item.sparse.stock)
     return own <= _AS_GOOD * fitted

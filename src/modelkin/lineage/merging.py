@@ -24,7 +24,7 @@ from modelkin.lineage.geometry import (
 )
 from modelkin.lineage.layer_map import layer_maps
 from modelkin.lineage.levels import level_errors, piece_of_lines
-from modelkin.lineage.merge_judgement import judged_merge
+from modelkin.lineage.merge_judgement import APART, judged_merge
 from modelkin.lineage.merge_measures import CellFit, SparseFits, shares, sparse_fits
 from modelkin.lineage.merge_result import MergeCell, MergeResult
 from modelkin.lineage.patterns import Arc, nearest_arc
@@ -162,7 +162,9 @@ class _MergeRun:
         scale = parts.spread
         name = faced.infos[0].name
         if scale <= 0:
-            self.unfitted.append(_unfitted(faced.site, name, faced.layers, say("merge-parents-equal")))
+            same = self._stored_alike(mine, others[0], faced.infos[0].dtype)
+            reason = say("merge-parents-equal" if same else APART)
+            self.unfitted.append(_unfitted(faced.site, name, faced.layers, reason))
             return
         total = parts.total
         weights = mixture(total)
@@ -210,6 +212,12 @@ class _MergeRun:
                 dense=faced.site.expert >= 0 and self._dense,
             )
         )
+
+    @staticmethod
+    def _stored_alike(mine: Floats, other: Floats, dtype: str) -> bool:
+        """Say whether numbers are equal up to rounding, or not known to differ by more."""
+        floor = rounding_variance(mine, dtype)
+        return floor is None or float(np.square(mine - other).sum()) <= _ROUNDING * floor
 
     def _on_levels(self, faced: Faced, mine: Floats, made: Floats) -> float | None:
         """Return what rounding to levels leaves, if that explains what a mixture leaves."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,16 +28,29 @@ SHOWN_BY = {"residual": ("embedding",), "units": ("mlp_down",), "heads": ("atten
 Floats = NDArray[np.float32]
 
 
-def reordered_spaces(candidate: Model, parent: Model) -> tuple[str, ...]:
-    """Return what is in another order: `residual`, or else `units` or `heads` of the first layer.
+def reordered_spaces(
+    candidate: Model, parent: Model, layers: Mapping[int, int], left: Mapping[tuple[str, int], float]
+) -> tuple[str, ...]:
+    """Return what is in another order: `residual`, or else `units` or `heads` of one layer.
 
     Where residual dimensions moved, units are not looked for: their lines moved too.
+
+    Parameters
+    ----------
+    candidate, parent
+        Two models.
+    layers
+        Which layer of the parent faces each layer of the candidate.
+    left
+        What is left unexplained of matrices, by module and layer: each order is looked for in the layer with
+        most of it.
     """
     mine, theirs = sites_of(candidate), sites_of(parent)
     found = []
     for name, modules in SHOWN_BY.items():
-        site = next((one for one in sorted(mine) if one.module in modules and one.part == "weight"), None)
-        other = None if site is None else facing(site, theirs)
+        sites = [one for one in sorted(mine) if one.module in modules and one.part == "weight"]
+        site = max(sites, key=lambda one: left.get((one.module, one.layer), 0.0), default=None)
+        other = None if site is None else facing(site, theirs, layers.get(site.layer, site.layer))
         if site is None or other is None or not _comparable(mine[site], other):
             continue
         if _moved(_lines(candidate, mine[site]), _lines(parent, other)):
