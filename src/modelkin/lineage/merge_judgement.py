@@ -10,6 +10,7 @@ from functools import partial
 import numpy as np
 
 from modelkin.lineage.geometry import collinearity
+from modelkin.lineage.merge_bounds import NEGATIVE, meaningless_weights
 from modelkin.lineage.merge_measures import (
     CellFit,
     is_even,
@@ -115,6 +116,8 @@ def judged_merge(
         open_ = _another_order(fits, unfitted, candidate, others[best], maps[best])
     if conclusion == "not-a-merge" and open_ is None:
         open_ = _left_open(fits, weights, seed, with_base=with_base)
+    if conclusion == "merge" and open_ is None:
+        open_ = meaningless_weights(method, weights, names, with_base=with_base)
     if open_ is not None:
         conclusion, method = "undetermined", None
     return result(
@@ -292,8 +295,8 @@ def _inexact(
 def _outside(
     conclusion: MergeConclusion, weights: Sequence[MixtureShare], *, with_base: bool
 ) -> tuple[Message, ...]:
-    """Of three points on a line, each is a combination of the other two: the middle one is the mixture."""
-    beyond = any(share.value < -_COUNTS for share in weights)
+    """Say that a model may be the base of the others: what was added are differences from it."""
+    beyond = any(share.value < NEGATIVE for share in weights)
     return (say("merge-outside"),) if conclusion == "merge" and beyond and not with_base else ()
 
 
