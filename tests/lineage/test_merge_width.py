@@ -110,3 +110,41 @@ def test_units_that_a_parent_or_both_never_changed_may_be_in_another_order_too(a
     assert_left_open(found, "units")
     reasons = {cell.reason.code for cell in found.cells if cell.reason is not None}
     assert ("merge-parents-equal-apart" in reasons) == (alike == 2)
+
+
+def on_levels(model: Checkpoint, group: int) -> Checkpoint:
+    """Return a model whose projections lie on the levels of 4 bits."""
+
+    def rounded(array: np.ndarray) -> np.ndarray:
+        lines = array.reshape(-1, group)
+        step = np.abs(lines).max(axis=1, keepdims=True) / 7
+        return np.asarray((np.round(lines / step) * step).reshape(array.shape), np.float32)
+
+    made = {name: rounded(array) for name, array in model.tensors.items() if "proj" in name}
+    return model.with_tensors(made)
+
+
+@pytest.mark.parametrize("group", [32, 512])
+def test_levels_coarser_than_what_parents_differ_by_leave_a_merge_open(group):
+    found = explained(on_levels(merged("linear"), group), *children())
+    assert (found.conclusion, found.summary.code) == ("undetermined", "merge-coarse")
+    assert found.to_rounding is not None
+    assert found.to_rounding > 0.9
+    with_base = explained(on_levels(merged("linear"), group), *children(), base=drawn())
+    assert (with_base.conclusion, with_base.summary.code) == ("undetermined", "merge-changed-since")
+
+
+@pytest.mark.parametrize("bits", [None, 32])
+def test_strangers_wrong_parents_and_ancestors_are_no_merges(bits):
+    def stored(model: Checkpoint) -> Checkpoint:
+        return model if bits is None else on_levels(model, bits)
+
+    first, second = children()
+    third, grandchild = changed(drawn(), 3), changed(first, 5)
+    assert explained(stored(drawn(7)), first, second, base=drawn()).conclusion == "not-a-merge"
+    # A sibling of both parents is nearer than any mixture of it and a stranger.
+    wrong = explained(stored(merged("linear")), third, drawn(7)).conclusion
+    assert wrong in ("not-a-merge", "single-parent")
+    assert explained(stored(grandchild), second, third, base=drawn()).conclusion == "not-a-merge"
+    for parents in ((first, second), (first, second, third), (grandchild, second)):
+        assert explained(stored(drawn()), *parents).conclusion == "not-a-merge"

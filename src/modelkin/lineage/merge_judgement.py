@@ -223,6 +223,28 @@ def _left_open(
     fits: Sequence[CellFit], weights: Sequence[MixtureShare], seed: int, *, with_base: bool
 ) -> Message | None:
     """Say why it may be a merge although no mixture reproduces it; None if nothing suggests one."""
+    if open_ := _crossing_left(fits, weights, seed, with_base=with_base):
+        return open_
+    # With a base, the side on which the parents lie was seen there.
+    return say("merge-coarse") if not with_base and _hidden_by_levels(fits, weights) else None
+
+
+def _hidden_by_levels(fits: Sequence[CellFit], weights: Sequence[MixtureShare]) -> bool:
+    """Say whether a mixture of several is the candidate up to its levels, in nearly all matrices.
+
+    What is subtracted for levels is a lower bound, so that no ancestor looks like a mixture: where levels are
+    coarser than what the parents differ by, the rest of it hides on which sides they lie.
+    """
+    matrices = [fit for fit in fits if fit.is_matrix]
+    on_levels = sum(fit.cell.left is not None and fit.cell.left > fit.left for fit in matrices)
+    several = sum(share.low > _COUNTS for share in weights) > 1
+    return several and on_levels >= _MOSTLY * len(matrices) > 0
+
+
+def _crossing_left(
+    fits: Sequence[CellFit], weights: Sequence[MixtureShare], seed: int, *, with_base: bool
+) -> Message | None:
+    """Say that the candidate lies between two parents as a base sees it, and was changed evenly besides."""
     if not with_base or not is_even(fits):
         return None
     *parents, base = weights
