@@ -328,6 +328,25 @@ def test_the_folder_tells_it_in_both_languages(merged, tmp_path, language, words
     assert written["merge.csv"].count("\n") == 1 + sum(max(1, len(cell.weights)) for cell in merged.cells)
 
 
+@pytest.mark.parametrize(
+    ("language", "share", "fit"),
+    [
+        ("en", "## Weights\n", "Weights of the nearest mixture"),
+        ("ko", "## 가중치\n", "가장 가까운 혼합의 가중치"),
+    ],
+)
+def test_weights_are_those_of_the_candidate_only_if_it_is_a_merge(merged, language, share, fit):
+    spoken = load_language(language)
+    text = render_markdown(merge_view(merged, spoken))
+    assert share in text
+    assert fit not in text
+    assert spoken.say("merge.methods_note") in text
+    stranger = explain_merge(source("twin-2"), [source(LIGHT), source("twin-1")])
+    text = render_markdown(merge_view(stranger, spoken))
+    assert share not in text
+    assert fit in text
+
+
 @pytest.mark.parametrize("width", every(2, [80, 120]))
 def test_tables_of_four_models_with_long_names_say_what_each_row_is(width):
     names = ("base", LIGHT, HEAVY, SIBLING)

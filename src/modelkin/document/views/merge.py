@@ -53,10 +53,16 @@ def _blocks(found: MergeResult, language: Language, *, every_tensor: bool) -> It
         summary=language.tell(found.summary),
     )
     if found.weights:
-        yield Section(title=said("weights"), blocks=(_weights(found, language),), key="weights")
+        # Where no merge was found these are numbers of a fit, and no shares that the candidate has.
+        title = said("weights" if found.conclusion == "merge" else "weights_nearest")
+        yield Section(title=title, blocks=(_weights(found, language),), key="weights")
     yield Section(title=said("fit"), blocks=(_fit(found, language),), key="fit")
     if found.methods:
-        yield Section(title=said("methods"), blocks=(_methods(found.methods, language),), key="methods")
+        yield Section(
+            title=said("methods"),
+            blocks=(Paragraph(said("methods_note"), "note"), _methods(found.methods, language)),
+            key="methods",
+        )
     if found.groups:
         yield Section(
             title=said("by_module"),
