@@ -37,13 +37,12 @@ def meaningless_weights(
     if method is None or method in _ASSEMBLED:
         return None
     values = [share.value for share in weights]
+    above = [place for place, value in enumerate(values) if value > -NEGATIVE]
+    # Of methods that choose differences, values that stayed as in the base are evidence of their own.
+    if method not in CHOOSING and len(above) == 1 and min(values) < NEGATIVE:
+        return say("merge-beyond", name=names[above[0]])
     base = len(values) - 1 if with_base else values.index(min(values))
     farthest = max((place for place in range(len(values)) if place != base), key=lambda p: abs(values[p]))
     if abs(values[farthest]) > _FARTHEST:
         return say("merge-far", name=names[farthest], share=f"{values[farthest]:.2f}")
-    if method in CHOOSING:
-        return None  # values that stayed as in the base are evidence of their own
-    above = [place for place, value in enumerate(values) if value > -NEGATIVE]
-    if len(above) == 1 and min(values) < NEGATIVE:
-        return say("merge-beyond", name=names[above[0]])
     return None
