@@ -21,6 +21,9 @@ _SETTLED = 0.999
 """Of what was left before: no round afterwards would change much."""
 _BESIDE = 1e-6
 """Share of the squares of a column that must not lie along the direction: others say nothing of a factor."""
+_PUT_BACK = 0.25
+"""How far the median factor may be from one. Whoever puts a norm back undoes what the direction took, a few
+percent of most columns; a matrix that is half as large again was made so for itself."""
 
 
 def beside_a_direction(candidate: Floats, base: Floats) -> Iterator[Floats]:
@@ -57,7 +60,7 @@ def _fitted(edited: Doubles, other: Doubles) -> Doubles | None:
         rest = other - fitted
         rest -= np.outer(direction, direction @ rest)
         left = float(np.sum(np.square(rest)))
-        if left > _PROMISING * before:
+        if left > _PROMISING * before or np.median(np.abs(factors - 1.0)) > _PUT_BACK:
             return None
         if left > _SETTLED * last:
             break
