@@ -119,15 +119,16 @@ def problems(relation: Relation, result: mk.Comparison, *, read_whole: bool = Tr
     found += [
         f"{name} is not shared and was accused" for name in sorted(relation.not_shared) if related.get(name)
     ]
-    if relation.layers is not None:
+    layers = tuple((layer, facing) for layer, facing, _ in result.alignment.layers)
+    some = not read_whole and "units" in relation.disguise
+    # Where only some layers are searched for reordered units, the others are silent in their old numbering.
+    if relation.layers is not None and not some:
         whole = {layer for layer, _ in relation.layers}
         found += [
             f"{name} is shared in layers {sorted(silent)} and was said to be silent there"
             for name in sorted(relation.shared & result.verdict.components.keys())
             if (silent := whole & {*result.verdict.components[name].other_layers})
         ]
-    layers = tuple((layer, facing) for layer, facing, _ in result.alignment.layers)
-    some = not read_whole and "units" in relation.disguise
     if relation.layers is not None and not _are_right(layers, relation.layers, some=some):
         found.append(f"layers {layers} instead of {relation.layers}")
     return found
